@@ -70,7 +70,7 @@ func TestFaultStatus(t *testing.T) {
 
 func TestFaultHang(t *testing.T) {
 	e, c, ctx := start(t)
-	c.Ping(ctx)
+	c.NegotiateAPIVersion(ctx)
 	e.Inject(Fault{Op: OpList, Hang: true})
 	left, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
@@ -136,7 +136,7 @@ func TestFaultLateRemoval(t *testing.T) {
 
 func TestFaultBrokenAnswers(t *testing.T) {
 	e, c, ctx := start(t)
-	c.Ping(ctx)
+	c.NegotiateAPIVersion(ctx)
 	a, b := e.AddNode("a", "control-plane"), e.AddNode("b", "control-plane")
 	for _, f := range []Fault{{Op: OpList, Half: true}, {Op: OpList, Drop: true}} {
 		end := e.Inject(f)
@@ -192,6 +192,7 @@ func TestFaultContainers(t *testing.T) {
 
 func TestDownAndUp(t *testing.T) {
 	e, c, ctx := start(t)
+	c.NegotiateAPIVersion(ctx) // the client has a data race between this and Events
 	n := e.AddNode("a", "control-plane")
 	e.Inject(Fault{Op: OpRemove, Hang: true, Times: 1})
 	e.Inject(Fault{Op: OpInspect, Hang: true})
