@@ -82,6 +82,9 @@ func TestDaemonEnvironment(t *testing.T) {
 		t.Setenv(key, "/the/callers/own")
 	}
 	d := playedDaemon(t, nil, "X=y")
+	if got := ask(t, d); !strings.Contains(got, " map[action:report] ") {
+		t.Errorf("without a configuration it answered %q, want orphans only reported", got)
+	}
 	out, err := output(d.Command(context.Background(), "env"))
 	if err != nil {
 		t.Fatal(err)

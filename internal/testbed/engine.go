@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,7 +34,7 @@ func Engine(t testing.TB) *Docker {
 	t.Helper()
 	d := &Docker{Host: dockerHost()}
 	if err := d.prepare(); err != nil {
-		Skip(t, TierEngine, fmt.Sprintf("no Docker engine at %s: %v", d.Host, err))
+		Skip(t, TierEngine, fmt.Sprintf("no Docker engine at %s: %s", d.Host, reason(err)))
 	}
 	return d
 }
@@ -107,7 +108,31 @@ func output(cmd *exec.Cmd) (string, error) {
 	cmd.Stdout, cmd.Stderr = &out, &msg
 	err := cmd.Run()
 	if err != nil {
-		err = fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(msg.Bytes()))
+		err = &commandError{args: cmd.Args, err: err, said: string(bytes.TrimSpace(msg.Bytes()))}
 	}
 	return strings.TrimSuffix(out.String(), "\n"), err
+}
+
+// commandError is a command that failed, with what it wrote to standard error.
+type commandError struct {
+	args []string
+	err  error
+	said string
+}
+
+func (e *commandError) Error() string {
+	return fmt.Sprintf("%s: %v: %s", strings.Join(e.args, " "), e.err, e.said)
+}
+
+func (e *commandError) Unwrap() error { return e.err }
+
+// reason is an error in the engine's words, for a skip: without the long
+// command that brought it up.
+func reason(err error) string {
+	var c *commandError
+	if !errors.As(err, &c) || c.said == "" {
+		return err.Error()
+	}
+	said, _, _ := strings.Cut(c.said, "\n")
+	return strings.TrimPrefix(said, "docker: ")
 }

@@ -30,7 +30,7 @@ func Kind(t testing.TB) *KindEngine {
 	t.Helper()
 	d := &Docker{Host: dockerHost()}
 	if err := d.prepare(); err != nil {
-		Skip(t, TierKind, fmt.Sprintf("no Docker engine at %s: %v", d.Host, err))
+		Skip(t, TierKind, fmt.Sprintf("no Docker engine at %s: %s", d.Host, reason(err)))
 	}
 	return d.kind(t)
 }
@@ -38,11 +38,11 @@ func Kind(t testing.TB) *KindEngine {
 func (d *Docker) kind(t testing.TB) *KindEngine {
 	t.Helper()
 	if err := d.probe(); err != nil {
-		Skip(t, TierKind, fmt.Sprintf("the engine at %s cannot run kind nodes: %v", d.Host, err))
+		Skip(t, TierKind, fmt.Sprintf("the engine at %s cannot run kind nodes: %s", d.Host, reason(err)))
 	}
 	bin, err := kindCommand()
 	if err != nil {
-		Skip(t, TierKind, err.Error())
+		Skip(t, TierKind, reason(err))
 	}
 	return &KindEngine{Docker: d, Kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), t: t, bin: bin}
 }

@@ -114,6 +114,9 @@ func TestKindAborted(t *testing.T) {
 		if ids, err := k.Nodes(context.Background(), name); err != nil || len(ids) == 0 {
 			t.Errorf("after the kill: %v, %v; want half a cluster", ids, err)
 		}
+		if _, err := os.Stat(k.Kubeconfig); !os.IsNotExist(err) {
+			t.Errorf("kind went on to its last step, the kubeconfig: %v", err)
+		}
 	})
 	if ids, err := k.Nodes(deadline(t), name); err != nil || len(ids) > 0 {
 		t.Errorf("after the test: %v, %v; want nothing", ids, err)
