@@ -91,7 +91,7 @@ func home() (string, error) {
 // isCandidate leaves out what a glob should not have meant: folders, pipes,
 // locks, and files under construction.
 func isCandidate(path string) bool {
-	if strings.HasSuffix(path, lockSuffix) || strings.HasSuffix(path, temporary("")) {
+	if strings.HasSuffix(path, lockSuffix) || strings.HasSuffix(path, temporarySuffix) {
 		return false
 	}
 	info, err := os.Stat(path)

@@ -93,22 +93,16 @@ func rule(in, out []byte, removed []string) error {
 	for _, name := range removed {
 		gone["kind-"+name] = true
 	}
-	nameOf := func(item any) any {
-		m, _ := item.(map[string]any)
-		return m["name"]
-	}
+	nameOf := func(item any) any { return field(item, "name") }
 	used := map[string]bool{}
 	ctxs, _ := before["contexts"].([]any)
 	for _, c := range ctxs {
 		if gone[nameOf(c)] {
 			continue
 		}
-		if m, ok := c.(map[string]any); ok {
-			if body, ok := m["context"].(map[string]any); ok {
-				used[fmt.Sprint("clusters ", body["cluster"])] = true
-				used[fmt.Sprint("users ", body["user"])] = true
-			}
-		}
+		body := field(c, "context")
+		used[fmt.Sprint("clusters ", field(body, "cluster"))] = true
+		used[fmt.Sprint("users ", field(body, "user"))] = true
 	}
 	for key, v := range before {
 		switch key {
@@ -132,6 +126,17 @@ func rule(in, out []byte, removed []string) error {
 	}
 	if !reflect.DeepEqual(before, after) {
 		return fmt.Errorf("want %v\n got %v", before, after)
+	}
+	return nil
+}
+
+// field of a mapping, which has another type where a key is no string.
+func field(v any, key string) any {
+	switch m := v.(type) {
+	case map[string]any:
+		return m[key]
+	case map[any]any:
+		return m[key]
 	}
 	return nil
 }

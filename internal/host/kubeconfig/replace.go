@@ -13,7 +13,9 @@ import (
 
 // temporary is the name of the new file until it takes its place. It is always
 // the same: whoever holds the lock may remove what a killed janitor left.
-func temporary(base string) string { return "." + base + ".janitor.tmp" }
+func temporary(base string) string { return "." + base + temporarySuffix }
+
+const temporarySuffix = ".janitor.tmp"
 
 // replace puts content in the file's place, with the same owner, mode and
 // extended attributes. It reports whether the new content is in place; when it
