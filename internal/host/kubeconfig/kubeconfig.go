@@ -72,6 +72,8 @@ type Options struct {
 	LockWait time.Duration
 	// Now is the wall clock, for the age of a lock; nil is time.Now.
 	Now func() time.Time
+
+	onPause func() // for tests: what others do while a Read waits
 }
 
 func (o Options) lockWait() time.Duration { return cmp.Or(o.LockWait, 2*time.Second) }
@@ -121,6 +123,10 @@ func read(ctx context.Context, path string, trust Trust, opts Options) ([]Entry,
 				return entries, parseErr
 			}
 			before, err = &now, ErrChanging
+			wait.next = max(wait.next, doubtPause)
+		}
+		if opts.onPause != nil {
+			opts.onPause()
 		}
 		if waitErr := wait.sleep(ctx); waitErr != nil {
 			return nil, fmt.Errorf("%w (%w)", err, waitErr)
@@ -129,12 +135,9 @@ func read(ctx context.Context, path string, trust Trust, opts Options) ([]Entry,
 }
 
 // look reads the file as it is while nobody holds a lock on any of its names.
-// The order is that of a sequence lock: a writer that was there at the read
-// either still has its lock afterwards, or has left another file behind.
+// The order matters: a writer that was at work during the read either has its
+// lock still, or has left another file behind than the one that was read.
 func (n names) look(trust Trust, opts Options) ([]byte, snapshot, error) {
-	if err := n.free(opts); err != nil {
-		return nil, snapshot{}, err
-	}
 	f, err := n.file().open(trust)
 	if err != nil {
 		return nil, snapshot{}, err
@@ -216,6 +219,9 @@ type backoff struct {
 const (
 	firstPause = 5 * time.Millisecond
 	lastPause  = 100 * time.Millisecond
+	// doubtPause parts two looks at a file that is empty or broken: far more
+	// than writing a kubeconfig takes, also for those that take no lock.
+	doubtPause = 100 * time.Millisecond
 )
 
 var errWaited = errors.New("gave up waiting")

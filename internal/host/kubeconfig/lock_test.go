@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -109,9 +110,14 @@ func TestManyWritersLoseNothing(t *testing.T) {
 	added := make(chan struct{})
 	go func() { all.Wait(); close(added) }()
 	var removers sync.WaitGroup
+	var mu sync.Mutex
+	gone := map[string]bool{} // guarded by mu
 	for range 2 {
 		removers.Go(func() {
 			for last := false; ; {
+				mu.Lock()
+				goneBefore := maps.Clone(gone)
+				mu.Unlock()
 				entries, err := Read(ctx, path, Configured(), Options{LockWait: time.Minute})
 				if err != nil {
 					t.Error(err)
@@ -120,11 +126,22 @@ func TestManyWritersLoseNothing(t *testing.T) {
 				if !slices.ContainsFunc(entries, func(e Entry) bool { return e.Name == "old" }) {
 					t.Errorf("a reader saw half a file: %v", entries)
 				}
+				for _, e := range entries {
+					if goneBefore[e.Name] {
+						t.Errorf("%s came back", e.Name)
+					}
+				}
 				odd := slices.DeleteFunc(entries, func(e Entry) bool { return !strings.HasSuffix(e.Name, "-go") })
-				if _, err := Remove(ctx, path, Configured(), odd, Options{LockWait: time.Minute}); err != nil && !errors.Is(err, ErrChanging) {
+				removed, err := Remove(ctx, path, Configured(), odd, Options{LockWait: time.Minute})
+				if err != nil { // everybody here takes the lock
 					t.Error(err)
 					return
 				}
+				mu.Lock()
+				for _, name := range removed {
+					gone[name] = true
+				}
+				mu.Unlock()
 				if last {
 					return
 				}
@@ -195,6 +212,7 @@ func addAsKind(path, name string) error {
 	if err := errors.Join(yaml.Unmarshal(b, &have), yaml.Unmarshal([]byte(config(name)), &add)); err != nil {
 		return err
 	}
+	time.Sleep(time.Millisecond) // kind takes about as long
 	for _, list := range lists {
 		items, _ := have[list].([]any)
 		have[list] = append(items, add[list].([]any)...)

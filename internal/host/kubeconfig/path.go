@@ -190,10 +190,8 @@ func (n name) vet(trust Trust) (snapshot, error) {
 
 func (s snapshot) trusted(trust Trust) error {
 	switch {
-	case s.mode&unix.S_IFMT == unix.S_IFLNK:
-		return fmt.Errorf("%w: it is a link", ErrUntrusted)
 	case s.mode&unix.S_IFMT != unix.S_IFREG:
-		return fmt.Errorf("%w: it is not a regular file", ErrUntrusted)
+		return fmt.Errorf("%w: it is no regular file but a link, folder, pipe or device", ErrUntrusted)
 	case s.size > MaxSize:
 		return ErrTooLarge
 	case trust.by != job:
@@ -216,7 +214,8 @@ type opened struct {
 
 func (o *opened) close() { _ = o.f.Close() }
 
-// open reads the whole file, or fails with ErrChanging.
+// open reads the whole file, or fails with ErrChanging. Whether it stood still
+// is for the caller to see.
 func (n name) open(trust Trust) (_ *opened, err error) {
 	if _, err := n.vet(trust); err != nil {
 		return nil, err
@@ -255,7 +254,7 @@ func (n name) open(trust Trust) (_ *opened, err error) {
 	if int64(len(o.content)) != o.seen.size {
 		return nil, ErrChanging
 	}
-	return o, n.still(o.seen)
+	return o, nil
 }
 
 // still fails with ErrChanging if the name leads to something else by now.

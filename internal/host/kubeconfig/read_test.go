@@ -33,7 +33,7 @@ func TestReadErrors(t *testing.T) {
 	}{
 		"missing":        {filepath.Join(t.TempDir(), "config"), fs.ErrNotExist},
 		"missing folder": {filepath.Join(t.TempDir(), "x", "config"), fs.ErrNotExist},
-		"empty":          {put(t, ""), nil},
+		"empty":          {put(t, ""), nil}, // at both looks
 		"blank":          {put(t, "\n \n# x\n"), nil},
 		"none":           {put(t, config()), nil},
 		"broken":         {put(t, "clusters: [\n"), ErrBroken},
@@ -44,7 +44,7 @@ func TestReadErrors(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := Read(t.Context(), test.path, Configured(), quick)
+			got, err := Read(t.Context(), test.path, Configured(), Options{LockWait: 20 * time.Second})
 			if !errors.Is(err, test.err) || len(got) > 0 {
 				t.Errorf("got %v, %v, want error %v", got, err, test.err)
 			}
@@ -81,61 +81,89 @@ func TestReadWhileLocked(t *testing.T) {
 	}
 }
 
-// Writers truncate and write, with the lock as kind does and without it as an
-// editor does. No look may end with less than what was always there.
+// A writer truncates and writes, with the lock, as kind does, but stands still
+// for longer than two looks take: empty, then with fewer clusters in good YAML.
+// No look may end with less than what was always there.
 func TestReadNeverSeesHalfAFile(t *testing.T) {
-	for _, locking := range []bool{true, false} {
-		path := put(t, config("always", "sometimes"))
-		ctx, stop := context.WithCancel(t.Context())
-		var writer sync.WaitGroup
-		writer.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				if locking {
-					fd, err := unix.Open(path+".lock", unix.O_CREAT|unix.O_EXCL, 0)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					_ = unix.Close(fd)
-				}
-				text := config("x", "y", "z", "always")
-				f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				// The locking one stands still for longer than two looks take:
-				// empty, then with one cluster less and good YAML.
-				pause := map[bool]time.Duration{true: 15 * time.Millisecond, false: time.Millisecond}[locking]
-				time.Sleep(pause)
-				if locking {
-					_, _ = f.WriteString(config("x"))
-					time.Sleep(pause)
-				}
-				_, _ = f.WriteAt([]byte(text), 0)
-				_ = f.Close()
-				if locking {
-					_ = os.Remove(path + ".lock")
-				}
-				time.Sleep(8 * time.Millisecond)
-			}
-		})
-		good := 0
-		for range 60 {
-			got, err := Read(ctx, path, Configured(), Options{LockWait: 5 * time.Second})
+	path := put(t, config("always"))
+	ctx, stop := context.WithCancel(t.Context())
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		const pause = 120 * time.Millisecond
+		for ctx.Err() == nil {
+			fd, err := unix.Open(path+".lock", unix.O_CREAT|unix.O_EXCL, 0)
 			if err != nil {
-				t.Errorf("locking %v: %v", locking, err)
-			} else if !slices.ContainsFunc(got, func(e Entry) bool { return e.Name == "always" }) {
-				t.Errorf("locking %v: got %v", locking, got)
-			} else {
-				good++
+				t.Error(err)
+				return
 			}
+			_ = unix.Close(fd)
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			time.Sleep(pause)
+			_, _ = f.WriteString(config("x"))
+			time.Sleep(pause)
+			_, _ = f.WriteAt([]byte(config("x", "y", "z", "always")), 0)
+			_ = f.Close()
+			_ = os.Remove(path + ".lock")
+			time.Sleep(5 * time.Millisecond)
 		}
-		stop()
-		writer.Wait()
-		if good == 0 {
-			t.Error("no look succeeded")
+	})
+	for range 12 {
+		got, err := Read(ctx, path, Configured(), Options{LockWait: 20 * time.Second})
+		if err != nil || !slices.ContainsFunc(got, func(e Entry) bool { return e.Name == "always" }) {
+			t.Errorf("got %v, %v", got, err)
 		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
+	writer.Wait()
+}
+
+// Without the lock, as an editor: what is empty or broken at the first look
+// counts only if it is the same at the next.
+func TestReadLooksAgainAtWhatIsDoubtful(t *testing.T) {
+	for _, doubtful := range []string{"", "clusters: [\n"} {
+		path := put(t, doubtful)
+		steps := []string{"clusters: [a\n", "", config("a")}
+		opts := Options{LockWait: 20 * time.Second, onPause: func() {
+			must(t, os.WriteFile(path, []byte(steps[0]), 0o600))
+			steps = steps[1:]
+		}}
+		got, err := Read(t.Context(), path, Configured(), opts)
+		if err != nil || len(got) != 1 || len(steps) != 0 {
+			t.Errorf("%q: got %v, %v, with %d steps to go", doubtful, got, err, len(steps))
+		}
+	}
+}
+
+// What the lock or the file did between the reading and the end of a look.
+func TestLookAtWhatChanges(t *testing.T) {
+	path := put(t, config("a"))
+	names, err := resolve(path, Configured())
+	must(t, err)
+	defer names.close()
+	_, seen, err := names.look(Configured(), quick)
+	must(t, err)
+	must(t, names.file().still(seen))
+	changes := []func() error{
+		func() error { return os.WriteFile(path, []byte(config("b")), 0o600) },
+		func() error { return os.Chmod(path, 0o640) },
+		func() error {
+			return errors.Join(os.WriteFile(path+"2", []byte(config("a")), 0o600), os.Rename(path+"2", path))
+		},
+		func() error { return os.Remove(path) },
+	}
+	for i, change := range changes {
+		f, err := names.file().open(Configured())
+		must(t, err)
+		must(t, change())
+		if err := names.file().still(f.seen); !errors.Is(err, ErrChanging) {
+			t.Errorf("change %d: %v", i, err)
+		}
+		f.close()
 	}
 }
 
@@ -250,20 +278,28 @@ func TestPathsThatChangeDoNotHangOrLeadElsewhere(t *testing.T) {
 			_ = os.Rename(next, path)
 		}
 	})
-	for range 3000 {
-		got, err := Read(ctx, path, NamedByJob(uint32(os.Getuid())), Options{LockWait: time.Nanosecond})
-		if ctx.Err() != nil {
-			t.Errorf("hung: %v", err)
-			break
-		}
-		for _, e := range got {
-			if e.Name != "a" {
-				t.Fatalf("led elsewhere: %v", got)
+	defer swapper.Wait()
+	defer close(done)
+	trust := NamedByJob(uint32(os.Getuid()))
+	names, err := resolve(path, trust)
+	must(t, err)
+	defer names.close()
+	for range 5000 {
+		_, err := within(ctx, path, func(context.Context) (int, error) {
+			f, err := names.file().open(trust)
+			if err == nil {
+				if got := string(f.content); got != config("a") {
+					t.Errorf("led elsewhere: %s", got)
+				}
+				f.close()
 			}
+			return 0, nil
+		})
+		if err != nil {
+			_ = os.WriteFile(path, nil, 0o600) // lets a pipe go
+			t.Fatalf("hung: %v", err)
 		}
 	}
-	close(done)
-	swapper.Wait()
 }
 
 func TestKernelFileSystemsAreNotOrdinary(t *testing.T) {

@@ -74,6 +74,15 @@ func TestRemoveKeepsOwnerModeAndAttributes(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root, to make a file that belongs to somebody else")
 	}
+	plain := put(t, config("a", "b"))
+	must(t, os.Chmod(plain, 0o664))
+	if _, err := Remove(t.Context(), plain, Configured(), []Entry{entry("a")}, quick); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(plain); err != nil || info.Mode() != 0o664 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+
 	path := put(t, config("a", "b"))
 	must(t, os.Chown(path, ordinaryUID, ordinaryUID+1))
 	must(t, os.Chmod(path, 0o640))
