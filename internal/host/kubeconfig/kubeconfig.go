@@ -73,7 +73,7 @@ type Options struct {
 	// Now is the wall clock, for the age of a lock; nil is time.Now.
 	Now func() time.Time
 
-	onPause func() // for tests: what others do while a Read waits
+	onRead, onPause func() // for tests: what others do meanwhile
 }
 
 func (o Options) lockWait() time.Duration { return cmp.Or(o.LockWait, 2*time.Second) }
@@ -143,6 +143,9 @@ func (n names) look(trust Trust, opts Options) ([]byte, snapshot, error) {
 		return nil, snapshot{}, err
 	}
 	defer f.close()
+	if opts.onRead != nil {
+		opts.onRead()
+	}
 	if err := n.free(opts); err != nil {
 		return nil, snapshot{}, err
 	}

@@ -220,13 +220,9 @@ func (n name) open(trust Trust) (_ *opened, err error) {
 	if _, err := n.vet(trust); err != nil {
 		return nil, err
 	}
-	// O_NONBLOCK: what was a file a moment ago may be a pipe by now.
-	fd, err := openat(n.dir, n.base, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err == unix.ELOOP {
-		return nil, fmt.Errorf("%w: it is a link", ErrUntrusted)
-	}
+	fd, err := n.descriptor()
 	if err != nil {
-		return nil, n.failed("open", err)
+		return nil, err
 	}
 	o := &opened{name: n, f: os.NewFile(uintptr(fd), n.path)}
 	defer func() {
@@ -255,6 +251,19 @@ func (n name) open(trust Trust) (_ *opened, err error) {
 		return nil, ErrChanging
 	}
 	return o, nil
+}
+
+// descriptor opens the name, which may be a pipe or a link by now though it was
+// a file a moment ago: O_NONBLOCK does not wait for the other side of a pipe.
+func (n name) descriptor() (int, error) {
+	fd, err := openat(n.dir, n.base, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err == unix.ELOOP {
+		return -1, fmt.Errorf("%w: it is a link", ErrUntrusted)
+	}
+	if err != nil {
+		return -1, n.failed("open", err)
+	}
+	return fd, nil
 }
 
 // still fails with ErrChanging if the name leads to something else by now.
