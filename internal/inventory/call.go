@@ -46,6 +46,11 @@ type Registration struct {
 	Caller                                           Caller
 	Boot                                             string
 	NewLease                                         string // the id to give, made by the caller of Register
+
+	// Looked says that the engine was just asked for this one name, and
+	// Standing is what it showed. Only then may a stale row give way.
+	Looked   bool
+	Standing []Seen
 }
 
 // OnOccupied says what to do when containers of the name stand already and
