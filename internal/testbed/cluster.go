@@ -82,7 +82,7 @@ func (d *Docker) Remove(ctx context.Context, cluster string) error {
 		_, rmErr := d.Output(ctx, append([]string{"rm", "--force", "--volumes"}, ids...)...)
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("containers %v of cluster %q are still there: %w (%v)", ids, cluster, ctx.Err(), rmErr)
+			return fmt.Errorf("containers %v of cluster %q are still there: %w (%w)", ids, cluster, ctx.Err(), rmErr)
 		case <-time.After(100 * time.Millisecond): // "removal already in progress" passes
 		}
 	}

@@ -54,7 +54,8 @@ func TestDaemon(t *testing.T) {
 	if d.PID() != 0 || d.Stop() == nil {
 		t.Error("a killed daemon runs")
 	}
-	if _, err := d.HTTP().Get(d.URL("/")); err == nil {
+	if res, err := d.HTTP().Get(d.URL("/")); err == nil {
+		res.Body.Close()
 		t.Error("a killed daemon answers")
 	}
 	if err := d.Restart(); err != nil {

@@ -148,7 +148,7 @@ func plain(b []byte) (map[string]any, error) {
 		return nil, err
 	}
 	var more any
-	if err := d.Decode(&more); err != io.EOF {
+	if err := d.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("after the document: %v, %w", more, err)
 	}
 	return v, nil

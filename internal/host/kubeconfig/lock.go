@@ -78,7 +78,7 @@ func (n name) take(ctx context.Context, wait *backoff, opts Options) (*held, err
 			}
 			return h, nil
 		}
-		if err != unix.EEXIST {
+		if !errors.Is(err, unix.EEXIST) {
 			return nil, n.failed("make the lock of", err)
 		}
 		// Here is the place to heal a lock that was left behind: it is known

@@ -2,6 +2,7 @@ package kubeconfig
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 
@@ -39,14 +40,14 @@ func parse(content []byte) (doc *document, err error) {
 	}()
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	doc = &document{}
-	if err := d.Decode(&doc.nodes); err == io.EOF {
+	if err := d.Decode(&doc.nodes); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	if err := d.Decode(&yaml.Node{}); err == nil {
 		return nil, fmt.Errorf("%w: there is more than one document", ErrBroken)
-	} else if err != io.EOF {
+	} else if !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	if err := checkKeys(&doc.nodes); err != nil {

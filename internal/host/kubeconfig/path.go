@@ -135,7 +135,7 @@ func openFolder(path string) (int, error) {
 		}
 		at += "/" + part
 		next, err := openat(fd, part, flags, 0)
-		if err == unix.ENOTDIR || err == unix.ELOOP {
+		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 			var st unix.Stat_t
 			if unix.Fstatat(fd, part, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
 				_ = unix.Close(fd)
@@ -257,7 +257,7 @@ func (n name) open(trust Trust) (_ *opened, err error) {
 // a file a moment ago: O_NONBLOCK does not wait for the other side of a pipe.
 func (n name) descriptor() (int, error) {
 	fd, err := openat(n.dir, n.base, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
-	if err == unix.ELOOP {
+	if errors.Is(err, unix.ELOOP) {
 		return -1, fmt.Errorf("%w: it is a link", ErrUntrusted)
 	}
 	if err != nil {

@@ -76,7 +76,7 @@ func TestJobsMayNameOnlyTheirOwnPlainFiles(t *testing.T) {
 				return
 			}
 			removed, err := Remove(ctx, test.path, NamedByJob(test.uid), []Entry{entry("a")}, quick)
-			if test.err == fs.ErrNotExist {
+			if errors.Is(test.err, fs.ErrNotExist) {
 				if err != nil {
 					t.Errorf("Remove of nothing: %v", err)
 				}

@@ -129,14 +129,14 @@ func copyAttributes(from, to int) error {
 // listed cannot be opened for it; the new name is then durable a little later.
 func (n name) syncFolder() error {
 	fd, err := openat(n.dir, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err == unix.EACCES {
+	if errors.Is(err, unix.EACCES) {
 		return nil
 	}
 	if err == nil {
 		err = unix.Fsync(fd)
 		_ = unix.Close(fd)
 	}
-	if err != nil && err != unix.EINVAL { // not every file system can
+	if err != nil && !errors.Is(err, unix.EINVAL) { // not every file system can
 		return n.failed("sync the folder of", err)
 	}
 	return nil

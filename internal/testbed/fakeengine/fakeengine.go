@@ -166,7 +166,7 @@ func (e *Engine) Add(c Container) (Container, error) {
 	defer e.mu.Unlock()
 	for _, o := range e.containers {
 		if o.Name == c.Name || o.ID == c.ID {
-			return Container{}, errors.New(`Conflict. The container name "/` + c.Name + `" is already in use by container "` + o.ID + `".`) //nolint:staticcheck // Docker's words
+			return Container{}, errors.New(`Conflict. The container name "/` + c.Name + `" is already in use by container "` + o.ID + `".`)
 		}
 	}
 	kept := c.clone()

@@ -38,7 +38,7 @@ func tarDir(dir string, out io.Writer) error {
 			return err
 		}
 		info, err := d.Info()
-		if err != nil || !(d.IsDir() || info.Mode().IsRegular()) {
+		if err != nil || !d.IsDir() && !info.Mode().IsRegular() {
 			return err
 		}
 		h, err := tar.FileInfoHeader(info, "")
