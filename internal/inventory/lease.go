@@ -16,7 +16,7 @@ func Register(p Policy, recs Records, r Registration, now Stamp) (Change, error)
 	row := liveByName(recs.Clusters)[r.Name]
 	switch {
 	case row == nil:
-		return open(p, r, now, Change{}, nil), nil
+		return adoptOrOpen(p, recs, r, now, Change{}, nil), nil
 	case row.State == Released || row.State == Reaping:
 		return Change{}, conflict(CodeReaping, row, "cluster %q is being removed; wait for it, or use another name", r.Name)
 	case row.Lease == "":
@@ -47,13 +47,7 @@ func registerOverFound(p Policy, recs Records, row Cluster, r Registration, now 
 	case Adopt:
 		row.end(WasTaken, now)
 		c := Change{Rows: []Cluster{row}, Events: []Event{row.event("adopted", r.Caller, now, "")}}
-		for _, k := range recs.Containers {
-			if k.Cluster == r.Name {
-				k.Lease = r.NewLease
-				c.Containers = append(c.Containers, k)
-			}
-		}
-		return open(p, r, now, c, row.Hold), nil
+		return adoptOrOpen(p, recs, r, now, c, row.Hold), nil
 	case Replace:
 		return replaceFound(p, recs, row, r, now)
 	}
@@ -119,6 +113,25 @@ func letGo(row Cluster, why Reason, captured []string, kind string, who Caller, 
 	}
 }
 
+// adoptOrOpen opens a row where no lease stands. When asked to adopt, it takes
+// what stood there before, also what no pass has given a row yet.
+func adoptOrOpen(p Policy, recs Records, r Registration, now Stamp, c Change, hold *Hold) Change {
+	c = open(p, r, now, c, hold)
+	if r.OnOccupied != Adopt {
+		return c
+	}
+	row := &c.Rows[len(c.Rows)-1]
+	row.Origin = Adopted
+	c.Cluster.Origin = Adopted
+	for _, k := range recs.Containers {
+		if k.Cluster == r.Name {
+			k.Lease = r.NewLease
+			c.Containers = append(c.Containers, k)
+		}
+	}
+	return c
+}
+
 // open adds the new row of a registration to a change.
 func open(p Policy, r Registration, now Stamp, c Change, hold *Hold) Change {
 	ttl, limit := p.times(r.Job)
@@ -128,9 +141,6 @@ func open(p Policy, r Registration, now Stamp, c Change, hold *Hold) Change {
 		UID: r.Caller.UID, GID: r.Caller.GID, PID: r.Caller.PID, Marker: r.Marker,
 		Kubeconfig: r.Kubeconfig, Labels: maps.Clone(r.Labels), Boot: r.Boot,
 		Registered: now, Cap: now.At.Add(limit), Heard: now.At, Hold: hold,
-	}
-	if r.OnOccupied == Adopt {
-		row.Origin = Adopted
 	}
 	if r.TTL > 0 {
 		ttl = r.TTL
@@ -245,11 +255,8 @@ func (c *Cluster) claimedBy(cl Claim) bool {
 // containers stands, by two looks and by the one just taken, nobody is or may
 // be alive, no hold, and the owner has not been heard of since.
 func (c *Cluster) yields(p Policy, recs Records, standing []Seen, now Instant) bool {
-	for _, s := range standing {
-		i := slices.IndexFunc(recs.Containers, func(k Container) bool { return k.ID == s.ID })
-		if i < 0 || recs.Containers[i].Lease == c.Lease {
-			return false // its own, or one of which nobody knows yet whose it is
-		}
+	if len(standing) > 0 {
+		return false // its own, or foreign ones that the next owner could not build over either
 	}
 	silent := slices.ContainsFunc(c.Evidence, func(e Evidence) bool { return e.Silent })
 	if c.MissingLooks < 2 || c.owner() == Alive || silent || c.awaited(p, recs.HeardFrom, now) || c.heldAt(now) {
