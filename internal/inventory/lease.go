@@ -224,7 +224,7 @@ func Release(_ Policy, recs Records, name string, c Claim, now Stamp) (Change, e
 	var captured []string
 	if row.Lease == "" { // no lease binds the containers of a found cluster: name them
 		for _, k := range recs.Containers {
-			if k.Cluster == name && k.Last.At == recs.LastList.At {
+			if k.Cluster == name && k.Last.At >= recs.LastList.At {
 				captured = append(captured, k.ID)
 			}
 		}
