@@ -120,6 +120,8 @@ func TestShutdownLetsTheStepsEnd(t *testing.T) {
 		for i := range 6 {
 			b.world.create(fmt.Sprintf("c%d", i), fmt.Sprintf("https://127.0.0.1:%d", i+1), fmt.Sprintf("id%d", i))
 		}
+		entry := inventory.SeenContext{File: "/home/alice/config", Name: "c0", Server: "https://127.0.0.1:1"}
+		b.world.edit(func(w *fakeWorld) { w.contexts = []inventory.SeenContext{entry} })
 		rows := make([]inventory.Cluster, 6)
 		for i := range rows {
 			rows[i] = b.register(fmt.Sprintf("c%d", i), "alice")
@@ -148,6 +150,9 @@ func TestShutdownLetsTheStepsEnd(t *testing.T) {
 		}
 		if n := len(b.mem.closed); n != 4 {
 			t.Errorf("%d rows closed, want those 4 that had begun", n)
+		}
+		if len(b.world.contexts) != 0 {
+			t.Errorf("kubeconfig entries left: %v", b.world.contexts)
 		}
 		if n := len(b.world.stands()); n != 2 {
 			t.Errorf("%d containers stand, want 2", n)

@@ -3,6 +3,7 @@ package reaper_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -29,6 +30,7 @@ type fakeWorld struct {
 	volumes    map[string]bool
 	evidence   map[string][]inventory.Evidence
 	removed    []string
+	asked      []string // to forget: file, name, server, uid of the job that named the file
 	observed   int
 	at         func(ctx context.Context, op string, ids []string) error
 }
@@ -126,7 +128,7 @@ func (w *fakeWorld) RemoveVolumes(ctx context.Context, names []string) error {
 	return nil
 }
 
-func (w *fakeWorld) Forget(ctx context.Context, entries []inventory.SeenContext, _ func(string) (uint32, bool)) ([]inventory.SeenContext, error) {
+func (w *fakeWorld) Forget(ctx context.Context, entries []inventory.SeenContext, uidOf func(string) (uint32, bool)) ([]inventory.SeenContext, error) {
 	if err := w.enter(ctx, "forget", nil); err != nil {
 		return nil, err
 	}
@@ -134,6 +136,8 @@ func (w *fakeWorld) Forget(ctx context.Context, entries []inventory.SeenContext,
 	defer w.mu.Unlock()
 	var gone []inventory.SeenContext
 	for _, e := range entries {
+		uid, named := uidOf(e.File)
+		w.asked = append(w.asked, fmt.Sprintf("%s %s %s %d %v", e.File, e.Name, e.Server, uid, named))
 		if i := slices.Index(w.contexts, e); i >= 0 {
 			gone = append(gone, e)
 			w.contexts = slices.Delete(w.contexts, i, i+1)
@@ -187,7 +191,10 @@ type fakeMemory struct {
 	at     func(op, name string) error // called at the beginning of each call, without the lock
 }
 
-func (m *fakeMemory) enter(op, name string) error {
+func (m *fakeMemory) enter(ctx context.Context, op, name string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	m.mu.Lock()
 	at := m.at
 	m.mu.Unlock()
@@ -214,8 +221,8 @@ func (m *fakeMemory) snapshot() inventory.Records {
 	return r
 }
 
-func (m *fakeMemory) Records(context.Context) (inventory.Records, error) {
-	if err := m.enter("records", ""); err != nil {
+func (m *fakeMemory) Records(ctx context.Context) (inventory.Records, error) {
+	if err := m.enter(ctx, "records", ""); err != nil {
 		return inventory.Records{}, err
 	}
 	m.mu.Lock()
@@ -223,8 +230,8 @@ func (m *fakeMemory) Records(context.Context) (inventory.Records, error) {
 	return m.snapshot(), nil
 }
 
-func (m *fakeMemory) SaveSight(_ context.Context, before, after inventory.Records) error {
-	if err := m.enter("sight", ""); err != nil {
+func (m *fakeMemory) SaveSight(ctx context.Context, before, after inventory.Records) error {
+	if err := m.enter(ctx, "sight", ""); err != nil {
 		return err
 	}
 	m.mu.Lock()
@@ -264,13 +271,15 @@ func (m *fakeMemory) SaveSight(_ context.Context, before, after inventory.Record
 			m.recs.Containers = append(m.recs.Containers, c)
 		}
 	}
-	m.recs.Contexts = after.Contexts
+	if !slices.Equal(before.Contexts, after.Contexts) {
+		m.recs.Contexts = after.Contexts
+	}
 	m.recs.HeardFrom, m.recs.LastPass, m.recs.LastList, m.recs.LastLook = after.HeardFrom, after.LastPass, after.LastList, after.LastLook
 	return nil
 }
 
-func (m *fakeMemory) Change(_ context.Context, name, _ string, rule func(inventory.Records) (inventory.Change, error)) (inventory.Change, error) {
-	if err := m.enter("change", name); err != nil {
+func (m *fakeMemory) Change(ctx context.Context, name, _ string, rule func(inventory.Records) (inventory.Change, error)) (inventory.Change, error) {
+	if err := m.enter(ctx, "change", name); err != nil {
 		return inventory.Change{}, err
 	}
 	m.mu.Lock()
@@ -305,8 +314,8 @@ func (m *fakeMemory) Change(_ context.Context, name, _ string, rule func(invento
 	return c, nil
 }
 
-func (m *fakeMemory) Log(_ context.Context, events []inventory.Event) error {
-	if err := m.enter("log", ""); err != nil {
+func (m *fakeMemory) Log(ctx context.Context, events []inventory.Event) error {
+	if err := m.enter(ctx, "log", ""); err != nil {
 		return err
 	}
 	m.mu.Lock()

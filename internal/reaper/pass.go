@@ -185,11 +185,10 @@ func (l *Loop) Look(ctx context.Context, name string) ([]inventory.Seen, error) 
 	return standing, nil
 }
 
-// only keeps what is known of one name.
+// only keeps the row and the containers of one name.
 func only(recs inventory.Records, name string) inventory.Records {
 	recs.Clusters = slices.DeleteFunc(slices.Clone(recs.Clusters), func(c inventory.Cluster) bool { return c.Name != name })
 	recs.Containers = slices.DeleteFunc(slices.Clone(recs.Containers), func(c inventory.Container) bool { return c.Cluster != name })
-	recs.Contexts = nil
 	return recs
 }
 
@@ -202,6 +201,7 @@ func sightOne(p inventory.Policy, before inventory.Records, standing []inventory
 	after := inventory.Sight(p, in, inventory.Observation{Interval: time.Minute, Containers: standing}, now)
 	after.HeardFrom, after.LastPass = before.HeardFrom, before.LastPass
 	after.LastList, after.LastLook = before.LastList, before.LastLook
+	after.Contexts = before.Contexts
 	for i := range after.Clusters {
 		for _, was := range before.Clusters {
 			if after.Clusters[i].ID == was.ID {

@@ -41,6 +41,9 @@ func TestAReleasedClusterGoesWithAllThatBelongedToIt(t *testing.T) {
 		if b.mem.row("a") != nil || len(b.mem.closed) != 1 || b.mem.closed[0].CloseReason != inventory.LetGo {
 			t.Errorf("the row is not closed as released: %+v", b.mem.closed)
 		}
+		same(t, "asked to forget", b.world.asked, []string{
+			"/etc/config a " + server + " 0 false", "/home/alice/config a " + server + " 1000 true",
+		})
 		if n := len(b.mem.kinds("context-forgotten")); n != 2 {
 			t.Errorf("%d events context-forgotten, want 2", n)
 		}
@@ -239,10 +242,11 @@ func TestARowThatChangedIsLeftToTheNextPass(t *testing.T) {
 					return nil
 				})
 				time.Sleep(2 * time.Second)
-				report := b.pass()
-				if !raced {
-					t.Fatalf("nothing was decided: %+v", report)
+				synctest.Wait()
+				if rs := b.loop.Status().Last.Results; !raced || len(rs) != 1 || rs[0].OK || !strings.HasPrefix(rs[0].Error, "skipped: ") {
+					t.Fatalf("results %+v, want the row skipped", rs)
 				}
+				b.pass()
 				same(t, "standing", b.world.stands(), []string{"a1"})
 				if last := b.loop.Status(); last.Last.Error != "" {
 					t.Errorf("a lost race is an error: %q", last.Last.Error)
@@ -294,6 +298,9 @@ func TestTheBrakeKeepsOrphansAndIsLoggedOncePerChange(t *testing.T) {
 		}
 		if n := len(b.mem.kinds("brake")); n != 1 {
 			t.Errorf("%d events brake, want 1", n)
+		}
+		if ds := b.loop.Decide(t.Context(), []inventory.Cluster{*b.mem.row("o3")}); len(ds) != 1 || ds[0].Reason != inventory.Brake {
+			t.Errorf("one of five under the brake, shown alone: %+v", ds)
 		}
 		// An operator's plan lifts it, for exactly what was saved.
 		saved, err := b.loop.Plan(t.Context())
@@ -366,6 +373,181 @@ func TestNothingIsDecidedOnSightingsThatAreNotStored(t *testing.T) {
 	})
 }
 
+// Sightings may fail to be stored while rows can be changed.
+func TestOnlyRetriesRestOnNoSighting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.run()()
+		begun, held, idle := b.register("begun", "alice"), b.register("held", "bob"), b.register("idle", "carol")
+		b.world.create("begun", "https://127.0.0.1:1", "b1")
+		b.world.create("held", "https://127.0.0.1:2", "h1")
+		b.world.create("idle", "https://127.0.0.1:3", "i1")
+		b.pass()
+		b.release(begun)
+		b.release(held)
+		b.world.edit(func(w *fakeWorld) { w.stubborn["b1"] = errors.New("busy"); w.stubborn["h1"] = errors.New("busy") })
+		b.pass()
+		b.release(idle)
+		b.world.edit(func(w *fakeWorld) { clear(w.stubborn) })
+		raced := false
+		b.mem.set(func(op, name string) error {
+			if op == "sight" {
+				return errors.New("database is locked")
+			}
+			if op == "change" && name == "held" && !raced { // a hold between the look and the attempt
+				raced = true
+				b.mem.mu.Lock()
+				defer b.mem.mu.Unlock()
+				for i := range b.mem.recs.Clusters {
+					if c := &b.mem.recs.Clusters[i]; c.Name == "held" {
+						c.Hold = &inventory.Hold{Until: b.now().At.Add(time.Hour), By: "uid:0", Reason: "look"}
+						c.Version++
+					}
+				}
+			}
+			return nil
+		})
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if !raced {
+			t.Fatal("the retry was not tried")
+		}
+		same(t, "standing", b.world.stands(), []string{"h1", "i1"})
+	})
+}
+
+func TestNothingIsRemovedWithoutAStoredIntent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.run()()
+		row := b.register("a", "alice")
+		b.world.create("a", server, "a1")
+		b.pass()
+		b.release(row)
+		b.mem.set(func(op, _ string) error {
+			if op == "change" {
+				return &inventory.Problem{Code: inventory.CodeStorage, Message: "disk full"}
+			}
+			return nil
+		})
+		r := b.pass()
+		same(t, "standing", b.world.stands(), []string{"a1"})
+		if len(r.Results) != 1 || r.Results[0].OK || strings.HasPrefix(r.Results[0].Error, "skipped: ") {
+			t.Errorf("results %+v, want a failure", r.Results)
+		}
+	})
+}
+
+func TestARowIsKeptUntilItsContainersWereSeenToBeGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.run()()
+		row := b.register("a", "alice")
+		b.world.create("a", server, "a1")
+		b.pass()
+		b.release(row)
+		b.world.set(func(_ context.Context, op string, _ []string) error {
+			if op == "standing" {
+				return errors.New("the engine does not answer")
+			}
+			return nil
+		})
+		b.pass()
+		if row := b.mem.row("a"); row == nil || !strings.Contains(row.LastError, "does not answer") || row.NextTry == 0 {
+			t.Fatalf("the row: %+v", row)
+		}
+		b.world.set(nil)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if row := b.mem.row("a"); row != nil {
+			t.Errorf("the row: %+v", row)
+		}
+	})
+}
+
+// What cannot be tidied up beside the containers is a warning.
+func TestTidyingUpThatFailsKeepsNoRow(t *testing.T) {
+	for _, what := range []string{"look", "forget", "volumes"} {
+		for _, how := range []string{"fails", "hangs"} {
+			t.Run(what+" "+how, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					b := newBench(t)
+					defer b.run()()
+					row := b.register("a", "alice")
+					b.world.create("a", server, "a1")
+					b.pass()
+					b.release(row)
+					b.world.set(func(ctx context.Context, op string, _ []string) error {
+						if op != what {
+							return nil
+						}
+						if how == "hangs" {
+							<-ctx.Done()
+							return ctx.Err()
+						}
+						return errors.New("read-only file system")
+					})
+					r := b.pass()
+					if len(r.Results) != 1 || !r.Results[0].OK {
+						t.Errorf("results %+v", r.Results)
+					}
+					if len(b.mem.closed) != 1 || len(b.mem.closed[0].Warnings) != 1 {
+						t.Errorf("closed rows: %+v, want one with a warning", b.mem.closed)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Two rows may name one kubeconfig; the row that goes says whose it is.
+func TestTheKubeconfigIsThatOfTheJobThatNamedIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.run()()
+		b.register("0", "alice")
+		row := b.register("a", "alice")
+		b.mem.mu.Lock()
+		for i := range b.mem.recs.Clusters {
+			if b.mem.recs.Clusters[i].Name == "0" {
+				b.mem.recs.Clusters[i].UID = 666
+			}
+		}
+		b.mem.mu.Unlock()
+		b.world.create("a", server, "a1")
+		b.pass()
+		b.release(row)
+		b.pass()
+		same(t, "asked to forget", b.world.asked, []string{"/home/alice/config a " + server + " 1000 true"})
+	})
+}
+
+func TestStaleContextsAreForgottenAndNoOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.run()()
+		row := b.register("a", "alice")
+		b.world.create("a", server, "a1")
+		b.pass()
+		stale := inventory.SeenContext{File: "/f", Name: "a", Server: server}
+		other := inventory.SeenContext{File: "/f", Name: "b", Server: server}
+		b.world.edit(func(w *fakeWorld) { clear(w.containers) }) // kind delete, by somebody with another kubeconfig
+		b.release(row)
+		b.world.edit(func(w *fakeWorld) { w.contexts = []inventory.SeenContext{stale, other} })
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if got := b.world.contexts; !reflect.DeepEqual(got, []inventory.SeenContext{other}) {
+			t.Errorf("entries left: %v, want %v", got, other)
+		}
+		if n := len(b.mem.kinds("context-forgotten")); n != 1 {
+			t.Errorf("%d events context-forgotten, want 1", n)
+		}
+		if len(b.mem.closed) != 1 {
+			t.Errorf("closed rows: %+v", b.mem.closed)
+		}
+	})
+}
+
 func TestDecideShowsRowsAsTheyAre(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
@@ -396,6 +578,9 @@ func TestALookAtOneNameConcludesNothingAboutTheRest(t *testing.T) {
 		alive := []inventory.Evidence{{Source: inventory.FromSession, Says: inventory.Alive}}
 		b.world.edit(func(w *fakeWorld) { w.evidence = map[string][]inventory.Evidence{a.Lease: alive, other.Lease: alive} })
 		b.world.create("other", "https://127.0.0.1:2", "o1")
+		b.world.edit(func(w *fakeWorld) {
+			w.contexts = []inventory.SeenContext{{File: "/f", Name: "other", Server: "https://127.0.0.1:2"}}
+		})
 		b.pass()
 		before := b.mem.snapshot()
 		b.world.create("a", server, "a1")
@@ -412,6 +597,9 @@ func TestALookAtOneNameConcludesNothingAboutTheRest(t *testing.T) {
 		after := b.mem.snapshot()
 		if after.LastPass != before.LastPass || after.LastLook != before.LastLook || after.LastList != before.LastList || after.HeardFrom != before.HeardFrom {
 			t.Errorf("a look at one name passes for a pass: %+v", after)
+		}
+		if !reflect.DeepEqual(after.Contexts, before.Contexts) || len(after.Contexts) != 1 {
+			t.Errorf("contexts after a look at one name: %+v, before: %+v", after.Contexts, before.Contexts)
 		}
 		row := b.mem.row("a")
 		if row.FirstSeen.IsZero() || row.MissingLooks != 0 || len(row.Evidence) != 1 || row.Evidence[0].Silent {

@@ -17,7 +17,7 @@ const (
 
 // alarm is when the next pass is due. The schedule speaks of the wall clock,
 // which may be stepped at any time; so the moment is also kept on the janitor's
-// own clock, and counted anew when the wall clock goes back.
+// own clock, and whichever shows it first counts.
 type alarm struct {
 	schedule Schedule
 	next     time.Time         // by the wall clock
@@ -34,9 +34,6 @@ func (a *alarm) set(now inventory.Stamp) {
 func (a *alarm) due(now inventory.Stamp) bool {
 	if a.at == 0 {
 		a.next, a.at = now.Wall, now.At
-	}
-	if sooner := a.schedule.Next(now.Wall); sooner.Before(a.next) {
-		a.next = sooner // the wall clock went back
 	}
 	return !now.Wall.Before(a.next) || now.At >= a.at
 }
