@@ -117,14 +117,12 @@ func TestShutdownLetsTheStepsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		stop := b.run()
-		for i := range 6 {
-			b.world.create(fmt.Sprintf("c%d", i), fmt.Sprintf("https://127.0.0.1:%d", i+1), fmt.Sprintf("id%d", i))
-		}
 		entry := inventory.SeenContext{File: "/home/alice/config", Name: "c0", Server: "https://127.0.0.1:1"}
 		b.world.edit(func(w *fakeWorld) { w.contexts = []inventory.SeenContext{entry} })
 		rows := make([]inventory.Cluster, 6)
 		for i := range rows {
 			rows[i] = b.register(fmt.Sprintf("c%d", i), "alice")
+			b.world.create(fmt.Sprintf("c%d", i), fmt.Sprintf("https://127.0.0.1:%d", i+1), fmt.Sprintf("id%d", i))
 		}
 		b.pass()
 		for _, r := range rows {
