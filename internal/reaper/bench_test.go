@@ -20,9 +20,17 @@ type minutely struct{}
 
 func (minutely) Next(t time.Time) time.Time { return t.Truncate(time.Minute).Add(time.Minute) }
 
+// tester is what *testing.T and *rapid.T have in common.
+type tester interface {
+	Helper()
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Context() context.Context
+}
+
 // bench is a loop over a fake world and memory, in a bubble's time.
 type bench struct {
-	t        *testing.T
+	t        tester
 	mem      *fakeMemory
 	world    *fakeWorld
 	policy   inventory.Policy
@@ -36,7 +44,7 @@ type bench struct {
 	progress int
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t tester) *bench {
 	b := &bench{t: t, world: newWorld(), policy: inventory.Defaults(), schedule: minutely{}, start: time.Now(), timeout: 2 * time.Minute}
 	b.mem = &fakeMemory{}
 	b.mem.recs.Birth = b.now()
