@@ -19,7 +19,7 @@ func (w *world) dead(l *lease) bool {
 // alive reports whether the owner is alive and the service could know it.
 func (w *world) alive(l *lease) bool {
 	j := l.job
-	return j.died == 0 && j.lease == l && j.session && j.connected && !j.frozen
+	return j.died == 0 && j.lease == l && j.session && j.connected && !j.frozen && j.thawed < w.observed
 }
 
 // checkOver: nothing ends a lease that is valid, or whose owner is alive.

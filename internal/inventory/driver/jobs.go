@@ -122,7 +122,7 @@ func (w *world) jobStep() {
 		w.say("job %q of %s died", j.owner, j.lease)
 		w.die(j)
 	case n < 92:
-		j.frozen = !j.frozen
+		j.frozen, j.thawed = !j.frozen, w.at
 	default:
 		if j.session && !j.connected && !j.frozen {
 			w.renew(j) // opening a session is an accepted call

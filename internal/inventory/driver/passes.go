@@ -107,6 +107,7 @@ func (w *world) onePass(operator string) {
 	before := w.records()
 	w.meanwhile()
 	seen := w.observe()
+	w.observed = w.at
 	w.meanwhile()
 	now := w.now()
 	recs := inventory.Sight(w.policy, before, seen, now)

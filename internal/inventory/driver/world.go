@@ -43,6 +43,7 @@ type job struct {
 	connected   bool
 	heardEnd    bool // its connection ended while the service listened
 	frozen      bool
+	thawed      inventory.Instant
 	died        inventory.Instant
 	lease       *lease
 }
@@ -79,11 +80,12 @@ type world struct {
 	captured map[int64][]string
 	saved    []inventory.Decision
 	savedAt  inventory.Instant
-	outage   bool // Jenkins cannot be asked
-	listed   bool // a readable list was stored since the wall clock was last set
-	fresh    bool // this pass has one
-	crashed  bool // this pass ended in the middle
-	settling bool // no more lies and faults
+	outage   bool              // Jenkins cannot be asked
+	listed   bool              // a readable list was stored since the wall clock was last set
+	fresh    bool              // this pass has one
+	observed inventory.Instant // when this pass looked
+	crashed  bool              // this pass ended in the middle
+	settling bool              // no more lies and faults
 	trace    []string
 	found    string // the first harm
 	begins   int
