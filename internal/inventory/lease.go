@@ -207,7 +207,7 @@ func Release(_ Policy, recs Records, name string, c Claim, now Stamp) (Change, e
 	if row == nil || !row.claimedBy(c) && !forced {
 		if row == nil {
 			for _, old := range recs.Clusters {
-				if old.State == Closed && old.claimedBy(c) {
+				if old.Name == name && old.State == Closed && old.claimedBy(c) {
 					return Change{Cluster: old}, nil
 				}
 			}
