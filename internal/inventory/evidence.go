@@ -21,7 +21,7 @@ func (c *Cluster) owner() Life {
 			return Alive
 		case e.Silent:
 			silent = true
-		case e.Says == Dead:
+		case e.Says == Dead && e.Source != FromProcess: // a process proves life only
 			verdict = Dead
 		}
 	}
