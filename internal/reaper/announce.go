@@ -59,8 +59,14 @@ func (l *Loop) announce(ctx context.Context, s sighting, ds []inventory.Decision
 	if step := stepped(was.clock, s.now); step.Abs() > clockStep {
 		event("clock-step", "", fmt.Sprintf("the wall clock moved by %s; no deadline did", step.Round(time.Second)))
 	}
+	for _, c := range s.before.Clusters {
+		if c.Hold != nil && s.before.LastPass < c.Hold.Until && c.Hold.Until <= s.now.At {
+			events = append(events, inventory.Event{At: s.now, Kind: "hold-ended", Name: c.Name, Lease: c.Lease, Actor: "janitor", Detail: c.Hold.Reason})
+		}
+	}
+	events = append(events, appeared(s.before, s.recs, s.now)...)
 	if len(events) > 0 && !l.record(ctx, events) {
-		return // said again with the next pass
+		return // conditions are told again with the next pass
 	}
 	l.mu.Lock()
 	l.logged = is
@@ -82,4 +88,30 @@ func stepped(from, to inventory.Stamp) time.Duration {
 		return 0
 	}
 	return to.Wall.Sub(from.Wall) - to.At.Sub(from.At)
+}
+
+// appeared are the events of what was sighted for the first time: clusters that
+// nobody registered, and containers of a leased name that are not the lease's.
+func appeared(before, after inventory.Records, now inventory.Stamp) []inventory.Event {
+	var events []inventory.Event
+	lease := map[string]string{}
+	for _, c := range after.Clusters {
+		lease[c.Name] = c.Lease
+		if c.ID == 0 {
+			events = append(events, inventory.Event{At: now, Kind: "found", Name: c.Name, Actor: "janitor"})
+		}
+	}
+	known := map[string]bool{}
+	for _, c := range before.Containers {
+		known[c.ID] = true
+	}
+	for _, c := range after.Containers {
+		if !known[c.ID] && c.Lease == "" && lease[c.Cluster] != "" {
+			events = append(events, inventory.Event{
+				At: now, Kind: "foreign", Name: c.Cluster, Lease: lease[c.Cluster], Actor: "janitor",
+				Detail: c.Name + " " + c.ID[:min(len(c.ID), 12)] + " does not belong to this lease",
+			})
+		}
+	}
+	return events
 }

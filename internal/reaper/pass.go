@@ -182,6 +182,9 @@ func (l *Loop) Look(ctx context.Context, name string) ([]inventory.Seen, error) 
 	if err := l.mem.SaveSight(ctx, before, after); err != nil {
 		return nil, fmt.Errorf("remember what was seen of cluster %q: %w", name, err)
 	}
+	if events := appeared(before, after, l.opt.Clock()); len(events) > 0 {
+		l.record(ctx, events)
+	}
 	return standing, nil
 }
 

@@ -273,3 +273,37 @@ func TestOnlyRetriesRestOnNoSighting(t *testing.T) {
 		same(t, "standing", b.world.stands(), []string{"h1", "i1"})
 	})
 }
+
+func TestFirstSightingsAndEndsOfHoldsAreInTheHistory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		defer b.run()()
+		synctest.Wait()
+		b.world.create("a", server, "old1")
+		time.Sleep(2 * time.Second)
+		b.register("a", "alice")
+		b.world.create("a", server, "mine1")
+		b.world.create("found", server, "f1")
+		b.world.create("looked", server, "l1")
+		if _, err := b.loop.Look(t.Context(), "looked"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.mem.Change(t.Context(), "a", "", func(recs inventory.Records) (inventory.Change, error) {
+			return inventory.SetHold(recs, "a", inventory.Hold{Until: b.now().At.Add(time.Minute), Reason: "look"}, inventory.Caller{}, b.now())
+		}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for kind, want := range map[string][]string{"found": {"found", "looked"}, "foreign": {"a"}, "hold-ended": {"a"}} {
+			var names []string
+			for _, e := range b.mem.kinds(kind) {
+				names = append(names, e.Name)
+			}
+			same(t, kind, names, want)
+		}
+		if e := b.mem.kinds("foreign"); len(e) == 1 && e[0].Detail != "a-old1 old1 does not belong to this lease" {
+			t.Errorf("foreign: %q", e[0].Detail)
+		}
+	})
+}
