@@ -127,6 +127,36 @@ func TestRuleWallMoved(t *testing.T) {
 	}
 }
 
+// TestRuleWallMovedUnseen: the moved clock was seen by a pass whose sighting of
+// the name was left out, because the row had just changed.
+func TestRuleWallMovedUnseen(t *testing.T) {
+	for _, back := range []time.Duration{20 * time.Second, time.Hour} {
+		b := newBed(t)
+		b.look()
+		b.mk("kind", "stranger")
+		b.quiet(5 * time.Second)
+		b.register("kind", "a", "L", func(r *Registration) { r.Looked = false })
+		b.now.Wall = b.now.Wall.Add(-back)
+		before, _ := b.mem.Records(context.Background())
+		after := Sight(b.p, before, b.observe(), b.now)
+		b.renew("kind", "L", 0)
+		if err := b.mem.SaveSight(context.Background(), before, after); err != nil {
+			t.Fatal(err)
+		}
+		b.quiet(time.Minute)
+		b.look()
+		b.bound("stranger", "")
+	}
+	b := newBed(t) // made in the future
+	b.register("kind", "a", "L")
+	b.mk("kind", "1", "2")
+	b.stands[0].Created = b.now.Wall.Add(time.Second)
+	b.stands[1].Created = b.now.Wall.Add(time.Second + ns)
+	b.look()
+	b.bound("1", "L")
+	b.bound("2", "")
+}
+
 // TestRuleYields: each condition alone keeps the name; without it, it yields.
 func TestRuleYields(t *testing.T) {
 	idle := func(t *testing.T) *bed { // never created, and idle for the create grace

@@ -84,7 +84,9 @@ func sightContainers(out *Records, recs Records, seen Observation, now Stamp) {
 			First: now, Last: now, Servers: slices.Clone(s.Servers), Volumes: slices.Clone(s.Volumes),
 			Inherited: recs.LastList.IsZero() || s.Created.Before(birth),
 		}
-		if row := live[s.Cluster]; row != nil && !moved && bindsTo(row, s.Created, now) {
+		// What was made in the future was made before the wall clock was set back.
+		ahead := s.Created.After(now.Wall.Add(wallSlack))
+		if row := live[s.Cluster]; row != nil && !moved && !ahead && bindsTo(row, s.Created, now) {
 			c.Lease = row.Lease
 		}
 		known[s.ID] = len(out.Containers)

@@ -54,6 +54,9 @@ func (m *Map) Records(context.Context) (inventory.Records, error) {
 }
 
 // SaveSight stores what a pass saw of rows that have not changed since before.
+// If the first sighting of a container was left out for that, the list does not
+// count as the last one: a wall clock that moved before it has then moved also
+// for the next list, which will be the first to show the container.
 func (m *Map) SaveSight(_ context.Context, before, after inventory.Records) error {
 	changed := map[string]bool{}
 	was := map[int64]int64{}
@@ -81,14 +84,21 @@ func (m *Map) SaveSight(_ context.Context, before, after inventory.Records) erro
 			m.Recs.Clusters[i] = c
 		}
 	}
+	complete := true
 	for _, k := range after.Containers {
-		if !changed[k.Cluster] {
+		switch {
+		case !changed[k.Cluster]:
 			m.putContainer(k)
+		case k.First == after.LastList:
+			complete = false
 		}
 	}
 	m.Recs.Contexts = slices.Clone(after.Contexts)
 	m.Recs.HeardFrom = max(m.Recs.HeardFrom, after.HeardFrom)
-	m.Recs.LastPass, m.Recs.LastList, m.Recs.LastLook = after.LastPass, after.LastList, after.LastLook
+	m.Recs.LastPass, m.Recs.LastLook = after.LastPass, after.LastLook
+	if complete {
+		m.Recs.LastList = after.LastList
+	}
 	return nil
 }
 
