@@ -1,6 +1,8 @@
 package host
 
 import (
+	"github.com/testbed-janitor/janitor/internal/inventory"
+
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -126,4 +128,9 @@ func monotonic() (int64, error) {
 		return 0, fmt.Errorf("read CLOCK_MONOTONIC: %w", err)
 	}
 	return ts.Nano(), nil
+}
+
+// Now is the present on both clocks.
+func (c *BootClock) Now() inventory.Stamp {
+	return inventory.Stamp{At: inventory.Instant(c.Elapsed()), Wall: c.Wall()}
 }
