@@ -25,7 +25,7 @@ type site struct {
 	d *testbed.Daemon
 }
 
-const patience = 60 * time.Second // guards against hanging, no more
+const patience = 3 * time.Minute // guards against hanging, no more
 
 func newSite(t *testing.T, k *testbed.KindEngine, orphans map[string]any) *site {
 	t.Helper()
@@ -135,7 +135,7 @@ func TestKindExpired(t *testing.T) {
 	k := testbed.Kind(t)
 	s := newSite(t, k, nil)
 	name, other := testbed.Name(t), testbed.Name(t)
-	s.register(name, "15s")
+	s.register(name, "40s")
 	s.register(other, "10m")
 	s.create(other)
 	volumes := s.volumes(s.create(name)[0])
@@ -182,7 +182,7 @@ func TestKindHalfMade(t *testing.T) {
 	k := testbed.Kind(t)
 	s := newSite(t, k, nil)
 	name := testbed.Name(t)
-	s.register(name, "15s")
+	s.register(name, "20s")
 	ctx, abort := context.WithCancel(t.Context())
 	cmd := k.CreateCommand(ctx, name, testbed.CreateOptions{Workers: 1})
 	var out bytes.Buffer
@@ -205,7 +205,7 @@ func TestKindHalfMade(t *testing.T) {
 func TestKindOrphan(t *testing.T) {
 	p := testbed.Private(t) // only there may a test reap what nobody registered
 	k := p.Kind(t)
-	s := newSite(t, k, map[string]any{"action": "reap", "grace": "3s", "max_per_hour": 1})
+	s := newSite(t, k, map[string]any{"action": "reap", "grace": "30s", "max_per_hour": 1})
 	s.post("/v1/passes", nil, http.StatusOK) // the first list: what it shows would be inherited
 	time.Sleep(1100 * time.Millisecond)      // the engine gives creation times in whole seconds
 	s.create("nobodys")

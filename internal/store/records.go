@@ -142,15 +142,8 @@ func (s *Store) SaveSight(ctx context.Context, before, after inventory.Records) 
 			if skip[c.Name] || c.ID != 0 && reflect.DeepEqual(c, read[c.Name]) {
 				continue
 			}
-			opened := c.ID == 0
 			if err := saveCluster(ctx, tx, &c); err != nil {
 				return err
-			}
-			if opened {
-				e := inventory.Event{At: c.Registered, Kind: "found", Name: c.Name, Actor: "janitor"}
-				if err := saveEvent(ctx, tx, e); err != nil {
-					return err
-				}
 			}
 		}
 		known := map[string]inventory.Container{}
