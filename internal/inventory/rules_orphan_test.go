@@ -18,6 +18,7 @@ func TestRuleOrphanYoungest(t *testing.T) {
 	b.look()
 	b.quiet(time.Hour)
 	b.mk("x", "2")
+	slices.Reverse(b.stands) // the engine lists the youngest first
 	b.look()
 	b.edge("x", b.now.At.Add(3*time.Hour), Keep, OrphanGrace, Reap, Orphan)
 	young := b.now.At
