@@ -103,12 +103,19 @@ func TestInvariant5(t *testing.T) {
 	b.leased("kind", "a", "L", "1")
 	b.release("kind", claim("L"))
 	b.stuck = true
+	began := b.now
 	for i, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30, 30} {
 		b.pass()
 		row := b.row("kind")
 		if got := row.NextTry.Sub(b.now.At); got != want*time.Minute || row.Attempts != i+1 || row.LastError != "busy" {
 			t.Errorf("attempt %d: next in %s, want %s; %q", row.Attempts, got, want*time.Minute, row.LastError)
 		}
+		if row.Began != began || row.ReapReason != LetGo {
+			t.Errorf("attempt %d forgot when and why it began: %v %s", i+1, row.Began, row.ReapReason)
+		}
+		other := row
+		other.ID++ // a row of before
+		b.code(b.finish(other), CodeConflict)
 		if row.StuckUnder(b.p) != (i+1 >= b.p.StuckAfter) {
 			t.Errorf("attempt %d: stuck %v", i+1, row.StuckUnder(b.p))
 		}
