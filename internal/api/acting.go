@@ -23,7 +23,7 @@ func (s *Server) plan(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) savePlan(w http.ResponseWriter, r *http.Request) error {
-	if _, err := readFields(w, r, nil); err != nil {
+	if _, err := s.readFields(w, r, nil); err != nil {
 		return err
 	}
 	ctx, cancel := s.untilStop(r)
@@ -44,7 +44,7 @@ func (s *Server) savePlan(w http.ResponseWriter, r *http.Request) error {
 // apply carries out a saved plan in the name of an admin. It overrides the
 // brake and a dry run, so it is for few.
 func (s *Server) apply(w http.ResponseWriter, r *http.Request) error {
-	if _, err := readFields(w, r, nil); err != nil {
+	if _, err := s.readFields(w, r, nil); err != nil {
 		return err
 	}
 	caller := s.callerWithRights(r)
@@ -69,7 +69,7 @@ func (s *Server) apply(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) pass(w http.ResponseWriter, r *http.Request) error {
-	if _, err := readFields(w, r, nil); err != nil {
+	if _, err := s.readFields(w, r, nil); err != nil {
 		return err
 	}
 	ctx, cancel := s.untilStop(r)

@@ -21,9 +21,6 @@ import (
 // maxBody is the largest request body in bytes that is read.
 const maxBody = 64 << 10
 
-// bodyTime is how long a body may take to arrive.
-const bodyTime = 10 * time.Second
-
 // kind is what a field may hold.
 type kind int
 
@@ -43,7 +40,7 @@ type fields struct {
 }
 
 // readFields reads the body of a request. An empty body has no fields.
-func readFields(w http.ResponseWriter, r *http.Request, known map[string]kind) (fields, error) {
+func (s *Server) readFields(w http.ResponseWriter, r *http.Request, known map[string]kind) (fields, error) {
 	if r.URL.RawQuery != "" {
 		return fields{}, refuse(codeMalformed, "fields belong into the body of this call, not into the query")
 	}
@@ -51,14 +48,14 @@ func readFields(w http.ResponseWriter, r *http.Request, known map[string]kind) (
 		return fields{}, refuse(codeMediaType, "the body must not be compressed")
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTime)) // not supported by recorders
+	_ = control.SetReadDeadline(time.Now().Add(s.bodyTime)) // not supported by recorders
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return fields{}, refuse(codeTooLarge, "the body has more than %d bytes", maxBody)
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fields{}, refuse(codeSlow, "the body did not arrive within %s", bodyTime)
+			return fields{}, refuse(codeSlow, "the body did not arrive within %s", s.bodyTime)
 		}
 		return fields{}, refuse(codeMalformed, "the body ended early")
 	}

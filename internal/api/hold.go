@@ -9,7 +9,7 @@ import (
 var holdFields = map[string]kind{"for": duration, "until": text, "reason": text}
 
 func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
-	in, err := readFields(w, r, holdFields)
+	in, err := s.readFields(w, r, holdFields)
 	if err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (s *Server) hold(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) unhold(w http.ResponseWriter, r *http.Request) error {
-	if _, err := readFields(w, r, nil); err != nil {
+	if _, err := s.readFields(w, r, nil); err != nil {
 		return err
 	}
 	name, err := pathName(r)

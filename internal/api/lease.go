@@ -39,7 +39,7 @@ func (f *reader) needClaim(c inventory.Claim) {
 var renewFields = map[string]kind{"lease": text, "owner": text, "ttl": duration}
 
 func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
-	in, err := readFields(w, r, renewFields)
+	in, err := s.readFields(w, r, renewFields)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (s *Server) renew(w http.ResponseWriter, r *http.Request) error {
 var releaseFields = map[string]kind{"lease": text, "owner": text, "wait": duration, "force": boolean, "reason": text}
 
 func (s *Server) release(w http.ResponseWriter, r *http.Request) error {
-	in, err := readFields(w, r, releaseFields)
+	in, err := s.readFields(w, r, releaseFields)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (f *reader) wait() time.Duration {
 }
 
 func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
-	in, err := readFields(w, r, registerFields)
+	in, err := s.readFields(w, r, registerFields)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 // Times and sizes that keep one bad client from holding what others need.
 const (
 	headerTime  = 10 * time.Second
+	bodyTime    = 10 * time.Second
 	idleTime    = 2 * time.Minute
 	writeTime   = 30 * time.Second // for one answer, or one line of a stream
 	maxHeader   = 16 << 10
@@ -36,11 +37,13 @@ type Server struct {
 	started inventory.Stamp
 	stop    chan struct{}
 	once    sync.Once
+
+	bodyTime time.Duration // shorter in tests
 }
 
 // New returns a server over a store and a loop.
 func New(store Store, loop Loop, opt Options) *Server {
-	s := &Server{store: store, loop: loop, opt: opt, log: opt.Log, mux: http.NewServeMux(), stop: make(chan struct{})}
+	s := &Server{store: store, loop: loop, opt: opt, log: opt.Log, mux: http.NewServeMux(), stop: make(chan struct{}), bodyTime: bodyTime}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
