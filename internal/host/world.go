@@ -4,212 +4,154 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net"
-	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/testbed-janitor/janitor/internal/host/engine"
-	"github.com/testbed-janitor/janitor/internal/host/kubeconfig"
 	"github.com/testbed-janitor/janitor/internal/inventory"
 )
 
 // World is what is really on this machine: the engine's containers and the
-// kubeconfigs' entries.
+// entries of kubeconfigs. Set its fields before the first use. It is safe for
+// use by several goroutines.
 type World struct {
 	Engine   *engine.Engine
-	Boot     string
+	Boot     string               // as BootID gives it
 	Interval func() time.Duration // of the schedule, at this moment
 	// Kubeconfigs are the files looked at besides those that jobs name: with
-	// ~, globs and lists, as configured.
+	// ~, globs and lists, as configured. It is asked for each look.
 	Kubeconfigs func() []string
+
+	files files
 }
 
-const (
-	listLimit = 20 * time.Second // the engine's list
-	fileLimit = 5 * time.Second  // each kubeconfig, its lock included
-)
+// listLimit bounds the engine's list of everything.
+const listLimit = 20 * time.Second
 
-// Observe looks at everything. It never fails: what could not be read says so.
+// Observe looks at everything, at all sources at the same time and at each
+// within a limit of its own. It never fails: what could not be read says so.
 func (w *World) Observe(ctx context.Context, recs inventory.Records) inventory.Observation {
-	seen := inventory.Observation{Boot: w.Boot, Interval: w.Interval(), Unread: map[string]string{}, Evidence: map[string][]inventory.Evidence{}}
-	var files sync.WaitGroup
-	files.Go(func() { w.observeContexts(ctx, recs, &seen) })
+	seen := inventory.Observation{Boot: w.Boot, Interval: w.Interval(), Evidence: map[string][]inventory.Evidence{}}
+	var contexts sync.WaitGroup
+	contexts.Go(func() { seen.Contexts, seen.Unread = w.files.observe(ctx, w.Kubeconfigs(), recs) })
 	list, cancel := context.WithTimeout(ctx, listLimit)
+	defer cancel()
 	containers, err := w.Engine.List(list, "")
-	cancel()
-	files.Wait()
+	contexts.Wait()
 	if err != nil {
 		seen.Blind = err.Error()
-		return seen
 	}
 	seen.Containers = containers
+	w.listen(&seen)
 	return seen
 }
 
-// observeContexts reads the configured kubeconfigs and those that live rows
-// name. One that the service may not read is not its business.
-func (w *World) observeContexts(ctx context.Context, recs inventory.Records, seen *inventory.Observation) {
-	type source struct {
-		path  string
-		trust kubeconfig.Trust
+// listen notes where somebody listens. Behind a server that a running node
+// publishes somebody does, also where Docker runs without its userland proxy
+// and no process of this machine holds the port. Of an engine elsewhere this
+// machine knows nothing: its 127.0.0.1 is another.
+func (w *World) listen(seen *inventory.Observation) {
+	if !w.Engine.Local() {
+		return
 	}
-	var sources []source
-	expanded, err := kubeconfig.Expand(w.Kubeconfigs())
-	if err != nil {
-		seen.Unread["kubeconfigs"] = err.Error()
-	}
-	known := map[string]bool{}
-	for _, f := range expanded {
-		known[f] = true
-		sources = append(sources, source{f, kubeconfig.Configured()})
-	}
-	for _, c := range recs.Clusters {
-		if c.Kubeconfig != "" && !known[c.Kubeconfig] {
-			known[c.Kubeconfig] = true
-			sources = append(sources, source{c.Kubeconfig, kubeconfig.NamedByJob(c.UID)})
+	answers := map[string]*bool{}
+	yes := true
+	for _, c := range seen.Containers {
+		for _, s := range c.Servers {
+			answers[s] = &yes
 		}
 	}
-	for _, s := range sources {
-		bounded, cancel := context.WithTimeout(ctx, fileLimit)
-		entries, err := kubeconfig.Read(bounded, s.path, s.trust, kubeconfig.Options{LockWait: time.Second})
-		cancel()
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+	for i := range seen.Contexts {
+		c := &seen.Contexts[i]
+		if _, known := answers[c.Server]; !known {
+			answers[c.Server] = listeningAt(c.Server)
 		}
-		if err != nil {
-			seen.Unread[s.path] = err.Error()
-			continue
-		}
-		for _, e := range entries {
-			seen.Contexts = append(seen.Contexts, inventory.SeenContext{File: s.path, Name: e.Name, Server: e.Server, Listening: anybodyAt(e.Server)})
-		}
+		c.Listening = answers[c.Server]
 	}
-}
-
-// anybodyAt reports whether anybody listens at a server of this machine; nil
-// when that cannot be known from here.
-func anybodyAt(server string) *bool {
-	u, err := url.Parse(server)
-	if err != nil {
-		return nil
-	}
-	host, port := u.Hostname(), u.Port()
-	if strings.EqualFold(host, "localhost") {
-		host = "127.0.0.1"
-	}
-	addr, err := netip.ParseAddrPort(net.JoinHostPort(host, port))
-	if err != nil || !addr.Addr().IsLoopback() {
-		return nil
-	}
-	yes, err := Listening(addr)
-	if err != nil {
-		return nil
-	}
-	return &yes
 }
 
 // Look lists the containers of one name.
 func (w *World) Look(ctx context.Context, name string) ([]inventory.Seen, error) {
 	if name == "" {
-		return nil, errors.New("an empty name is not looked at")
+		return nil, errors.New("a cluster without a name is not looked at: to the engine it means all, to kind the cluster \"kind\"")
 	}
 	return w.Engine.List(ctx, name)
 }
 
 // Remove removes containers by full ID, all at once, with their volumes. One
-// that is not there is a success.
+// that is not there is a success. After an error the others are removed all the
+// same; [World.Standing] tells what came of it.
 func (w *World) Remove(ctx context.Context, ids []string) error {
-	errs := make([]error, len(ids))
-	var all sync.WaitGroup
-	for i, id := range ids {
-		all.Go(func() { errs[i] = w.Engine.Remove(ctx, id) })
-	}
-	all.Wait()
-	return errors.Join(errs...)
-}
-
-// removing is how long a container that is being removed is waited for.
-const removing = 50 * time.Millisecond
-
-// Standing returns those of the containers that still exist. One that the
-// engine is just removing is waited for a little.
-func (w *World) Standing(ctx context.Context, ids []string) ([]string, error) {
-	for try := 0; ; try++ {
-		left, err := w.existing(ctx, ids)
-		if err != nil || len(left) == 0 || try == 10 {
-			return left, err
-		}
-		select {
-		case <-time.After(removing):
-		case <-ctx.Done():
-			return left, ctx.Err()
-		}
-	}
-}
-
-func (w *World) existing(ctx context.Context, ids []string) ([]string, error) {
-	there := make([]bool, len(ids))
-	errs := make([]error, len(ids))
-	var all sync.WaitGroup
-	for i, id := range ids {
-		all.Go(func() { there[i], errs[i] = w.Engine.Exists(ctx, id) })
-	}
-	all.Wait()
-	var left []string
-	for i, id := range ids {
-		if there[i] {
-			left = append(left, id)
-		}
-	}
-	return left, errors.Join(errs...)
+	return each(ids, func(_ int, id string) error { return w.Engine.Remove(ctx, id) })
 }
 
 // RemoveVolumes removes anonymous volumes that stayed behind.
 func (w *World) RemoveVolumes(ctx context.Context, names []string) error {
-	var errs []error
-	for _, n := range names {
-		errs = append(errs, w.Engine.RemoveVolume(ctx, n))
-	}
-	return errors.Join(errs...)
+	return each(names, func(_ int, name string) error { return w.Engine.RemoveVolume(ctx, name) })
 }
 
-// Forget takes entries out of kubeconfigs, each only if it is still what is
-// given. Files that no configuration names are opened as the job that named
-// them may.
+// A container whose removal somebody began before us is gone in less than a
+// second as a rule. It is waited for, rather than for the next pass.
+const (
+	goingPause = 50 * time.Millisecond
+	goingTries = 10
+)
+
+// Standing returns those of the containers that still exist, after a little
+// wait for those that are just going. After an error some may be missing in it.
+func (w *World) Standing(ctx context.Context, ids []string) ([]string, error) {
+	for try := 1; ; try++ {
+		there := make([]bool, len(ids))
+		err := each(ids, func(i int, id string) (err error) {
+			there[i], err = w.Engine.Exists(ctx, id)
+			return err
+		})
+		var left []string
+		for i, id := range ids {
+			if there[i] {
+				left = append(left, id)
+			}
+		}
+		if err != nil || len(left) == 0 || try == goingTries {
+			return left, err
+		}
+		select {
+		case <-time.After(goingPause):
+		case <-ctx.Done():
+			return left, nil // each was answered for
+		}
+	}
+}
+
+// Forget takes entries out of kubeconfig files, each only if under the file's
+// lock it is still what is given, and returns those it took out. A file that no
+// configuration names is opened only as a job's, whose uid uidOf gives.
 func (w *World) Forget(ctx context.Context, entries []inventory.SeenContext, uidOf func(file string) (uint32, bool)) ([]inventory.SeenContext, error) {
-	configured, err := kubeconfig.Expand(w.Kubeconfigs())
-	errs := []error{err}
-	byFile := map[string][]kubeconfig.Entry{}
-	for _, e := range entries {
-		byFile[e.File] = append(byFile[e.File], kubeconfig.Entry{File: e.File, Name: e.Name, Server: e.Server})
+	return w.files.forget(ctx, w.Kubeconfigs(), entries, uidOf)
+}
+
+// each calls f for all items at once and joins the errors in the items' order.
+func each[T any](items []T, f func(i int, item T) error) error {
+	errs := make([]error, len(items))
+	var all sync.WaitGroup
+	for i, item := range items {
+		all.Go(func() { errs[i] = f(i, item) })
 	}
-	var gone []inventory.SeenContext
-	for file, list := range byFile {
-		trust := kubeconfig.Configured()
-		if !slices.Contains(configured, file) {
-			uid, ok := uidOf(file)
-			if !ok {
-				errs = append(errs, fmt.Errorf("%s: neither configured nor named by a job", file))
-				continue
-			}
-			trust = kubeconfig.NamedByJob(uid)
-		}
-		bounded, cancel := context.WithTimeout(ctx, fileLimit)
-		names, err := kubeconfig.Remove(bounded, file, trust, list, kubeconfig.Options{})
-		cancel()
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("%s: %w", file, err))
-		}
-		for _, e := range entries {
-			if e.File == file && slices.Contains(names, e.Name) {
-				gone = append(gone, e)
-			}
-		}
+	all.Wait()
+	return oneLine(errs)
+}
+
+// oneLine joins errors as errors.Join does, in one line: they are stored with a
+// row and shown in lists.
+func oneLine(errs []error) error {
+	var wrapped []any
+	for _, err := range slices.DeleteFunc(errs, func(err error) bool { return err == nil }) {
+		wrapped = append(wrapped, err)
 	}
-	return gone, errors.Join(errs...)
+	if len(wrapped) == 0 {
+		return nil
+	}
+	return fmt.Errorf(strings.TrimSuffix(strings.Repeat("%w; ", len(wrapped)), "; "), wrapped...)
 }
