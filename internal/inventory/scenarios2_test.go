@@ -35,6 +35,7 @@ func TestH9(t *testing.T) {
 		}{
 			"alive":     {func(b *bed) { b.say("L", "jenkins", Alive) }, OwnerAlive},
 			"renewed":   {func(b *bed) { b.renew("kind", "L", time.Hour) }, Leased},
+			"anew":      {func(b *bed) { b.renew("kind", "L", time.Second) }, Expired}, // and over again
 			"held":      {func(b *bed) { b.hold("kind", time.Hour) }, Held},
 			"container": {func(b *bed) { b.rm("0") }, Expired},
 			"gone":      {func(b *bed) { b.rm("0", "1") }, Missing},
