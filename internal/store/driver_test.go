@@ -2,7 +2,9 @@ package store_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,26 +36,61 @@ func (o *stores) Restart(m driver.Memory, now inventory.Stamp) {
 	}
 }
 
-// TestDriver plays random histories of a testbed with the real store as its
-// memory: what is stored must hold the rules' promises as a map does.
-func TestDriver(t *testing.T) {
-	histories := uint64(4)
-	if testing.Short() {
-		histories = 1
+const stepsOfOne = 200 // one history; then a new world
+
+func torture(t *testing.T, steps int) {
+	t.Helper()
+	first := uint64(1)
+	if s, err := strconv.ParseUint(os.Getenv("JANITOR_TEST_SEED"), 10, 64); err == nil {
+		first, steps = s, stepsOfOne
 	}
-	for seed := uint64(1); seed <= histories; seed++ {
-		o := &stores{T: t, dir: t.TempDir()}
-		r := driver.Run(o, seed, 200)
+	begun := 0
+	for seed := first; steps > 0; seed, steps = seed+1, steps-stepsOfOne {
+		begun += history(t, seed)
+	}
+	if begun == 0 {
+		t.Error("no reap was begun")
+	}
+	t.Logf("%d reaps begun", begun)
+}
+
+func history(t *testing.T, seed uint64) (begun int) {
+	t.Helper()
+	dir, err := os.MkdirTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir) // a long run would fill the disk
+	o := &stores{T: t, dir: dir}
+	defer func() {
 		for _, s := range o.open {
 			if err := s.Close(); err != nil {
 				t.Error(err)
 			}
 		}
-		if r.Harm != "" {
-			t.Fatalf("seed %d: %s\n%s", seed, r.Harm, strings.Join(r.Trace, "\n"))
-		}
-		if r.Begun == 0 {
-			t.Errorf("seed %d: no reap was begun", seed)
-		}
+	}()
+	r := driver.Run(o, seed, stepsOfOne)
+	if r.Harm != "" {
+		t.Fatalf("seed %d (JANITOR_TEST_SEED): %s\n%s", seed, r.Harm, strings.Join(r.Trace, "\n"))
 	}
+	return r.Begun
+}
+
+// TestDriver plays random histories of a testbed with the real store as its
+// memory: what is stored must hold the rules' promises as a map does.
+func TestDriver(t *testing.T) {
+	steps := 4 * stepsOfOne
+	if testing.Short() {
+		steps = stepsOfOne
+	}
+	torture(t, steps)
+}
+
+// TestTortureStore is the long run, with JANITOR_TEST_STEPS steps.
+func TestTortureStore(t *testing.T) {
+	steps, err := strconv.Atoi(os.Getenv("JANITOR_TEST_STEPS"))
+	if err != nil {
+		t.Skip("set JANITOR_TEST_STEPS, to 10000 say")
+	}
+	torture(t, steps)
 }

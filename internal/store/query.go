@@ -121,7 +121,7 @@ func (s *Store) Events(ctx context.Context, f EventFilter) (out []inventory.Even
 		if err := rows.Scan(&e.ID, &at, &atWall, &e.Kind, &e.Name, &e.Lease, &e.Actor, &e.Reason, &e.Detail); err != nil {
 			return nil, err
 		}
-		e.At = inventory.Stamp{At: inventory.Instant(at), Wall: time.Unix(0, atWall).UTC()}
+		e.At = stampOf(at, atWall)
 		out = append(out, e)
 	}
 	return out, rows.Err()
@@ -164,7 +164,7 @@ func (s *Store) Plan(ctx context.Context, id string) (inventory.Stamp, []invento
 	}
 	var ds []inventory.Decision
 	err = json.Unmarshal(body, &ds)
-	return inventory.Stamp{At: inventory.Instant(at), Wall: time.Unix(0, atWall).UTC()}, ds, err
+	return stampOf(at, atWall), ds, err
 }
 
 // Counts returns how many rows are in each state.

@@ -114,7 +114,9 @@ func saveMeta(ctx context.Context, tx *sql.Tx, key string, value int64, text str
 
 // SaveSight writes what differs between two records. A row that has changed
 // since before was read is left as it is, with the containers of its name: it
-// is the next pass's.
+// is the next pass's. If the first sighting of a container was left out for
+// that, the list does not count as the last one: a wall clock that moved before
+// it has then moved also for the next list, the first to show the container.
 func (s *Store) SaveSight(ctx context.Context, before, after inventory.Records) error {
 	return s.do(ctx, func(ctx context.Context, tx *sql.Tx) error {
 		skip := map[string]bool{}
@@ -150,7 +152,11 @@ func (s *Store) SaveSight(ctx context.Context, before, after inventory.Records) 
 		for _, c := range before.Containers {
 			known[c.ID] = c
 		}
+		complete := true
 		for _, c := range after.Containers {
+			if skip[c.Cluster] && c.First.At == after.LastList.At {
+				complete = false
+			}
 			if skip[c.Cluster] || reflect.DeepEqual(c, known[c.ID]) {
 				continue
 			}
@@ -167,7 +173,7 @@ func (s *Store) SaveSight(ctx context.Context, before, after inventory.Records) 
 			return err
 		}
 		after.HeardFrom = max(after.HeardFrom, marks.HeardFrom)
-		if after.LastList.At < marks.LastList.At {
+		if !complete || after.LastList.At < marks.LastList.At {
 			after.LastList = marks.LastList
 		}
 		after.LastLook = max(after.LastLook, marks.LastLook)
@@ -294,4 +300,13 @@ func wall(s inventory.Stamp) int64 {
 		return 0
 	}
 	return s.Wall.UnixNano()
+}
+
+// stampOf is the stamp of two columns; 0 is "not set".
+func stampOf(at, atWall int64) inventory.Stamp {
+	s := inventory.Stamp{At: inventory.Instant(at)}
+	if atWall != 0 {
+		s.Wall = time.Unix(0, atWall).UTC()
+	}
+	return s
 }

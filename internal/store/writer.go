@@ -101,7 +101,9 @@ func savepoint(ctx context.Context, tx *sql.Tx, run func(context.Context, *sql.T
 	}
 	if refused = run(ctx, tx); refused != nil {
 		if _, err := tx.ExecContext(ctx, "ROLLBACK TO job"); err != nil {
-			return refused, err
+			// A full disk ends the whole transaction, and with it the savepoint.
+			// The others of the batch are told why, not that it is missing.
+			return refused, errors.Join(refused, err)
 		}
 	}
 	_, err := tx.ExecContext(ctx, "RELEASE job")
