@@ -1,8 +1,9 @@
 // Command janitor keeps a CI testbed clean: "janitor serve" is the service, the
 // other commands talk to it over its socket.
 //
-// Messages go to standard error, start with "janitor: " and say what to do.
-// What a program might read goes to standard output.
+// Messages go to standard error, begin with "janitor: " and say what to do
+// next; what a program might read goes to standard output. The commands decide
+// nothing and never touch Docker, kubeconfigs or the database themselves.
 package main
 
 import (
@@ -12,12 +13,12 @@ import (
 	"syscall"
 )
 
-// version is stamped by the build.
+// version is stamped by the build: -ldflags '-X main.version=…'.
 var version = "dev"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	// A second signal ends the program as if nobody had asked for the first.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }

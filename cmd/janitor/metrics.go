@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,88 +14,122 @@ import (
 	"github.com/testbed-janitor/janitor/internal/store"
 )
 
-// metrics serves what the service knows, read when it is asked for: nothing is
-// counted twice and nothing is kept in globals.
-func (s *service) metrics() http.Handler {
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(&collector{s: s})
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+// metrics reads everything at the moment it is asked for, from the loop and
+// the store. No name of a cluster is a label: their number has no end.
+type metrics struct {
+	svc     *service
+	started time.Time
+
+	mu    sync.Mutex // guards what was counted in the history so far
+	last  int64      // id of the last event
+	reaps map[[2]string]float64
 }
 
-type collector struct{ s *service }
+// newMetrics returns a handler with a registry of its own.
+func newMetrics(s *service) http.Handler {
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(&metrics{svc: s, started: s.clock.Wall(), reaps: map[[2]string]float64{}})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+}
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("janitor_"+name, help, labels, nil)
 }
 
 var (
-	clustersDesc  = desc("clusters", "Rows of the inventory by state.", "state")
-	passesDesc    = desc("passes_total", "Passes since the start of the service.")
-	coalescedDesc = desc("passes_coalesced_total", "Moments of the schedule, pokes and requests that shared another's pass.")
-	durationDesc  = desc("last_pass_duration_seconds", "How long the last pass took.")
-	lastGoodDesc  = desc("last_good_pass_timestamp_seconds", "When a pass last ended without an error.")
-	engineDesc    = desc("engine_up", "Whether the last pass could list the Docker engine's containers.")
-	brakeDesc     = desc("brake_orphans", "Orphans that wait for an operator under the brake.")
-	stuckDesc     = desc("stuck_clusters", "Clusters whose removal has failed again and again.")
-	heldDesc      = desc("held_clusters", "Clusters under a hold.")
-	decisionsDesc = desc("last_pass_decisions", "Decisions of the last pass by verdict and reason.", "verdict", "reason")
-	databaseDesc  = desc("database_size_bytes", "Size of the database, its write-ahead log included.")
+	descInfo      = desc("build_info", "Always 1, with the version of the service.", "version")
+	descClusters  = desc("clusters", "Rows of the inventory by state.", "state")
+	descPasses    = desc("passes_total", "Passes since the start of the service.")
+	descCoalesced = desc("passes_coalesced_total", "Moments of the schedule, pokes and requests that shared another's pass.")
+	descDuration  = desc("last_pass_duration_seconds", "How long the last pass took.")
+	descLastGood  = desc("last_good_pass_timestamp_seconds", "When a pass last ended without an error; absent before the first.")
+	descDecisions = desc("last_pass_decisions", "Decisions of the last pass.", "verdict", "reason")
+	descReaps     = desc("reaps_total", "Attempts to remove a cluster since the start of the service.", "reason", "result")
+	descBrake     = desc("brake_orphans", "Orphans that the brake keeps.")
+	descEngine    = desc("engine_up", "Whether the engine could be listed at the last look.")
+	descDatabase  = desc("database_size_bytes", "Size of the database with its write-ahead log.")
 )
 
 // Describe implements prometheus.Collector.
-func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{clustersDesc, passesDesc, coalescedDesc, durationDesc, lastGoodDesc, engineDesc,
-		brakeDesc, stuckDesc, heldDesc, decisionsDesc, databaseDesc} {
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{
+		descInfo, descClusters, descPasses, descCoalesced, descDuration, descLastGood,
+		descDecisions, descReaps, descBrake, descEngine, descDatabase,
+	} {
 		ch <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c *collector) Collect(ch chan<- prometheus.Metric) {
-	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
-	}
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	st := c.s.loop.Status()
-	ch <- prometheus.MustNewConstMetric(passesDesc, prometheus.CounterValue, float64(st.Passes))
-	ch <- prometheus.MustNewConstMetric(coalescedDesc, prometheus.CounterValue, float64(st.Coalesced))
-	gauge(durationDesc, st.Last.EndedAt.Sub(st.Last.StartedAt).Seconds())
-	if !st.LastGood.IsZero() {
-		gauge(lastGoodDesc, float64(st.LastGood.UnixMilli())/1000)
+	put := func(d *prometheus.Desc, t prometheus.ValueType, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, t, v, labels...)
 	}
+	s := m.svc.loop.Status()
+	put(descInfo, prometheus.GaugeValue, 1, version)
+	put(descPasses, prometheus.CounterValue, float64(s.Passes))
+	put(descCoalesced, prometheus.CounterValue, float64(s.Coalesced))
+	put(descBrake, prometheus.GaugeValue, float64(s.BrakeCount))
+	put(descDatabase, prometheus.GaugeValue, float64(m.svc.db.Size()))
 	up := 0.0
-	if st.Passes > 0 && st.Blind == "" {
+	if s.Passes > 0 && s.Blind == "" {
 		up = 1
 	}
-	gauge(engineDesc, up)
-	gauge(brakeDesc, float64(st.BrakeCount))
-	gauge(databaseDesc, float64(c.s.db.Size()))
-
-	type kind struct{ verdict, reason string }
-	decisions := map[kind]int{}
-	for _, d := range st.Last.Decisions {
-		decisions[kind{string(d.Verdict), string(d.Reason)}]++
+	put(descEngine, prometheus.GaugeValue, up)
+	if s.Passes > 0 {
+		put(descDuration, prometheus.GaugeValue, s.Last.EndedAt.Sub(s.Last.StartedAt).Seconds())
+	}
+	if !s.LastGood.IsZero() {
+		put(descLastGood, prometheus.GaugeValue, float64(s.LastGood.UnixMilli())/1000)
+	}
+	decisions := map[[2]string]float64{}
+	for _, d := range s.Last.Decisions {
+		decisions[[2]string{string(d.Verdict), string(d.Reason)}]++
 	}
 	for k, n := range decisions {
-		gauge(decisionsDesc, float64(n), k.verdict, k.reason)
+		put(descDecisions, prometheus.GaugeValue, n, k[0], k[1])
 	}
-	if counts, err := c.s.db.Counts(ctx); err == nil {
+
+	counts, err := m.svc.db.Counts(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(descClusters, err)
+	} else {
 		for _, state := range []inventory.State{inventory.Active, inventory.Released, inventory.Reaping, inventory.Closed} {
-			gauge(clustersDesc, float64(counts[state]), string(state))
+			put(descClusters, prometheus.GaugeValue, float64(counts[state]), string(state))
 		}
 	}
-	if rows, err := c.s.db.Clusters(ctx, store.Filter{}); err == nil {
-		stuck, held, p, now := 0, 0, c.s.set.policy(), c.s.clock.Now().At
-		for _, r := range rows {
-			if r.StuckUnder(p) {
-				stuck++
-			}
-			if r.Hold != nil && now < r.Hold.Until {
-				held++
+	reaps, err := m.countReaps(ctx)
+	if err != nil {
+		ch <- prometheus.NewInvalidMetric(descReaps, err)
+	}
+	for k, n := range reaps {
+		put(descReaps, prometheus.CounterValue, n, k[0], k[1])
+	}
+}
+
+// countReaps goes on counting in the history from where it ended.
+func (m *metrics) countReaps(ctx context.Context) (map[[2]string]float64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		const page = 10_000
+		events, err := m.svc.db.Events(ctx, store.EventFilter{Since: m.started, After: m.last, Limit: page})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range events {
+			m.last = max(m.last, e.ID)
+			switch e.Kind {
+			case "reaped":
+				m.reaps[[2]string{e.Reason, "done"}]++
+			case "reap-failed", "stuck":
+				m.reaps[[2]string{e.Reason, "failed"}]++
 			}
 		}
-		gauge(stuckDesc, float64(stuck))
-		gauge(heldDesc, float64(held))
+		if len(events) < page {
+			return maps.Clone(m.reaps), nil
+		}
 	}
 }

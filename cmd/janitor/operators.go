@@ -1,77 +1,76 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/testbed-janitor/janitor/internal/api"
+	"github.com/testbed-janitor/janitor/internal/inventory"
 )
 
-func (c *cli) listCommand() *cobra.Command {
-	var state, owner, job string
-	cmd := &cobra.Command{
-		Use: "list", Short: "Show the clusters that are known, and what becomes of them", Args: none,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			got, err := c.client().List(cmd.Context(), api.Filter{State: state, Owner: owner, Job: job})
-			if err != nil {
-				return err
-			}
-			return c.print(map[string][]api.Cluster{"clusters": got}, func() error { return c.clusterTable(got) })
-		},
-	}
-	cmd.Flags().StringVar(&state, "state", "", "active, released, reaping, closed or all; default: all but closed")
-	cmd.Flags().StringVar(&owner, "owner", "", "of this owner only")
-	cmd.Flags().StringVar(&job, "job", "", "of this job only")
-	return cmd
-}
-
-func (c *cli) showCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show all that is known of one cluster", Args: one("cluster name"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			got, err := c.client().Get(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return c.print(got, func() error { return c.yaml(got) })
-		},
-	}
-}
+// The commands of operators: plan, apply, reap, hold, unhold.
 
 func (c *cli) planCommand() *cobra.Command {
 	var save bool
 	cmd := &cobra.Command{
 		Use: "plan", Short: "Show what the next pass would do", Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			make := c.client().Plan
+			ask := c.client().Plan
 			if save {
-				make = c.client().SavePlan
+				ask = c.client().SavePlan
 			}
-			got, err := make(cmd.Context())
+			p, err := ask(cmd.Context())
 			if err != nil {
 				return err
 			}
-			return c.print(got, func() error {
-				if got.ID != "" {
-					c.note("saved for an hour; carry it out with: janitor apply %s", got.ID)
+			return c.print(p, func() error {
+				if p.ID == "" {
+					return c.decisions(p.Decisions)
 				}
-				return c.decisionTable(got.Decisions)
+				if !c.quiet { // with --quiet the id alone, for a shell to keep
+					if err := c.decisions(p.Decisions); err != nil {
+						return err
+					}
+					c.note("saved for an hour; carry it out with: janitor apply %s", p.ID)
+				}
+				return c.println(p.ID)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&save, "save", false, "keep the plan, to be applied")
+	cmd.Flags().BoolVar(&save, "save", false, "keep the plan, to be applied; prints its id last")
 	return cmd
+}
+
+func (c *cli) decisions(ds []api.Decision) error {
+	header := []string{"NAME", "VERDICT", "REASON", "WOULD", "DUE", "NODES"}
+	if c.format == "wide" {
+		header = append(header, "LEASE", "FILE", "IDS")
+	}
+	var table [][]string
+	for _, d := range ds {
+		row := []string{d.Name, d.Verdict, d.Reason, d.Would, c.due(d.Due), strconv.Itoa(len(d.Nodes))}
+		if c.format == "wide" {
+			row = append(row, d.Lease, d.File, strings.Join(d.Nodes, ","))
+		}
+		table = append(table, row)
+	}
+	return c.table(header, table)
 }
 
 func (c *cli) applyCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "apply PLAN", Short: "Carry out a saved plan, exactly; this also releases the brake", Args: one("plan id"),
+		Use: "apply PLAN", Short: "Carry out a saved plan and nothing else; this is how the brake is released",
+		Args: one("the id of a plan"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.report(c.client().Apply(cmd.Context(), args[0]))
+			p, err := c.client().Apply(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return c.pass(p)
 		},
 	}
 }
@@ -79,64 +78,105 @@ func (c *cli) applyCommand() *cobra.Command {
 func (c *cli) reapCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "reap", Short: "Run a pass now, and show what it did", Args: none,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.report(c.client().Pass(cmd.Context())) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := c.client().Pass(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return c.pass(p)
+		},
 	}
 }
 
-// report prints what a pass came to; what failed in it fails the command.
-func (c *cli) report(got api.Pass, err error) error {
-	if err != nil {
+// pass prints the report of a pass, and says whether all went well.
+func (c *cli) pass(p api.Pass) error {
+	if err := c.print(p, func() error { return c.outcomes(p) }); err != nil {
 		return err
 	}
-	if err := c.print(got, func() error { return c.passTable(got) }); err != nil {
-		return err
-	}
-	if got.Error != "" {
-		return fmt.Errorf("the pass: %s", got.Error)
-	}
-	for _, r := range got.Results {
-		if !r.OK {
-			return fmt.Errorf("%s: %s", r.Name, r.Error)
+	var failed, skipped, braked int
+	for _, r := range p.Results {
+		switch {
+		case r.OK:
+		case strings.HasPrefix(r.Error, "skipped: "):
+			skipped++
+		default:
+			failed++
 		}
+	}
+	for _, d := range p.Decisions {
+		if d.Reason == string(inventory.Brake) {
+			braked++
+		}
+	}
+	switch {
+	case p.Error != "":
+		return fmt.Errorf("the pass is not complete: %s", p.Error)
+	case failed > 0:
+		return fmt.Errorf("%d of %d failed; they are tried again with the next passes", failed, len(p.Results))
+	case skipped > 0:
+		return conflict("%d of %d skipped, for they have changed; look with janitor plan", skipped, len(p.Results))
+	case braked > 0:
+		return conflict("the brake keeps %d orphans; look with janitor plan --save, then carry that out with janitor apply", braked)
 	}
 	return nil
 }
 
+// outcomes shows what was decided and, where there was something to do, what
+// became of it.
+func (c *cli) outcomes(p api.Pass) error {
+	results := map[string]string{}
+	for _, r := range p.Results {
+		results[r.Name] = r.Error
+		if r.OK {
+			results[r.Name] = "done"
+		}
+	}
+	var table [][]string
+	for _, d := range p.Decisions {
+		result := results[d.Name]
+		if d.Verdict == string(inventory.Keep) && result == "done" {
+			result = "" // of another decision about the name
+		}
+		table = append(table, []string{d.Name, d.Verdict, d.Reason, result})
+	}
+	return c.table([]string{"NAME", "VERDICT", "REASON", "RESULT"}, table)
+}
+
 func (c *cli) holdCommand() *cobra.Command {
-	var period length
+	var length span
 	var until, reason string
 	cmd := &cobra.Command{
-		Use: "hold NAME", Short: "Protect a cluster, until an end", Args: one("cluster name"),
+		Use: "hold NAME", Short: "Protect a cluster until an end; prints the end", Args: one("the name of a cluster"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (period.d == 0) == (until == "") {
-				return usage("a hold has an end: give --for or --until")
-			}
 			if reason == "" {
-				return usage("a hold has a --reason")
+				return usage("a hold needs --reason, so that others know why")
 			}
-			var got api.Cluster
+			if (length == 0) == (until == "") {
+				return usage("a hold needs an end: give --for 8h, or --until 2026-01-31T18:00:00Z")
+			}
+			var row api.Cluster
 			var err error
-			if until != "" {
-				end, bad := time.Parse(time.RFC3339, until)
-				if bad != nil {
-					return usage("--until %q: a time such as 2026-01-31T18:00:00Z", until)
-				}
-				got, err = c.client().HoldUntil(cmd.Context(), args[0], end, reason)
+			if until == "" {
+				row, err = c.client().HoldFor(cmd.Context(), args[0], time.Duration(length), reason)
 			} else {
-				got, err = c.client().HoldFor(cmd.Context(), args[0], period.d, reason)
+				end, parseErr := time.Parse(time.RFC3339, until)
+				if parseErr != nil {
+					return usage("--until %q: write a time such as 2026-01-31T18:00:00Z", until)
+				}
+				row, err = c.client().HoldUntil(cmd.Context(), args[0], end, reason)
 			}
 			if err != nil {
 				return err
 			}
-			return c.print(got, func() error {
-				if got.Hold != nil {
-					c.note("%s is held until %s", got.Name, got.Hold.Until.Format(time.RFC3339))
+			return c.print(row, func() error {
+				if row.Hold == nil {
+					return nil
 				}
-				return nil
+				return c.println(moment(row.Hold.Until))
 			})
 		},
 	}
-	cmd.Flags().Var(&period, "for", "how long, such as 8h")
+	cmd.Flags().Var(&length, "for", "how long, such as 8h")
 	cmd.Flags().StringVar(&until, "until", "", "until when, such as 2026-01-31T18:00:00Z")
 	cmd.Flags().StringVar(&reason, "reason", "", "why")
 	return cmd
@@ -144,71 +184,16 @@ func (c *cli) holdCommand() *cobra.Command {
 
 func (c *cli) unholdCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "unhold NAME", Short: "End a hold", Args: one("cluster name"),
+		Use: "unhold NAME", Short: "End the hold on a cluster", Args: one("the name of a cluster"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			got, err := c.client().Unhold(cmd.Context(), args[0])
+			row, err := c.client().Unhold(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return c.print(got, func() error { return nil })
-		},
-	}
-}
-
-func (c *cli) eventsCommand() *cobra.Command {
-	var follow bool
-	var name, since string
-	cmd := &cobra.Command{
-		Use: "events", Short: "Show what happened", Args: none,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			q := api.EventQuery{Name: name, Follow: follow}
-			if since != "" {
-				var ago length
-				at, err := time.Parse(time.RFC3339, since)
-				if err != nil {
-					if ago.Set(since) != nil {
-						return usage("--since %q: a time such as 2026-01-31T18:00:00Z, or how long ago, such as 2h", since)
-					}
-					at = time.Now().Add(-ago.d)
-				}
-				q.Since = at
-			}
-			return c.client().Events(cmd.Context(), q, func(e api.Event) error {
-				switch c.format {
-				case "json":
-					return json.NewEncoder(c.out).Encode(e) // one line each
-				case "yaml":
-					return c.yaml(e)
-				}
-				return c.eventLine(e)
+			return c.print(row, func() error {
+				c.note("%s is not held", row.Name)
+				return nil
 			})
-		},
-	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens")
-	cmd.Flags().StringVar(&name, "name", "", "of this cluster only")
-	cmd.Flags().StringVar(&since, "since", "", "a time, or how long ago, such as 2h")
-	return cmd
-}
-
-func (c *cli) statusCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "Show how the service fares", Args: none,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			got, err := c.client().Status(cmd.Context())
-			if err != nil {
-				return err
-			}
-			return c.print(got, func() error { return c.yaml(got) })
-		},
-	}
-}
-
-func (c *cli) versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Show the version of this command", Args: none,
-		RunE: func(*cobra.Command, []string) error {
-			v := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-			return c.print(v, func() error { _, err := fmt.Fprintln(c.out, "janitor "+version); return err })
 		},
 	}
 }

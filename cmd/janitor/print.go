@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -8,168 +9,155 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
-	"go.yaml.in/yaml/v3"
-
-	"github.com/testbed-janitor/janitor/internal/api"
+	"sigs.k8s.io/yaml"
 )
 
-// print writes a result in the format that was asked for; table prints it for
-// people.
-func (c *cli) print(v any, table func() error) error {
-	switch c.format {
-	case "json":
-		e := json.NewEncoder(c.out)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
-	case "yaml":
-		return c.yaml(v)
-	}
-	return table()
-}
+// Clients of the socket choose owners, URLs, labels and reasons. On a terminal
+// they must neither move the cursor nor forge a line: everything that is
+// printed for people goes through visible, all JSON through plainJSON.
 
-// yaml prints the same fields as JSON does.
-func (c *cli) yaml(v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var node yaml.Node // keeps the order of the fields
-	if err := yaml.Unmarshal(b, &node); err != nil {
-		return err
-	}
-	block(&node)
-	e := yaml.NewEncoder(c.out)
-	e.SetIndent(2)
-	return e.Encode(&node)
-}
-
-// block turns JSON's flow style into YAML's usual one.
-func block(n *yaml.Node) {
-	n.Style = 0
-	for _, k := range n.Content {
-		block(k)
-	}
-}
-
-// printable quotes what could drive a terminal or forge a line.
-func printable(s string) string {
-	if strings.IndexFunc(s, func(r rune) bool { return unicode.IsControl(r) || r == unicode.ReplacementChar }) >= 0 {
+// visible quotes a text that would not look like what it is.
+func visible(s string) string {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) }
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, odd) {
 		return strconv.Quote(s)
 	}
 	return s
 }
 
-// table writes aligned columns.
+// plainJSON escapes what encoding/json leaves and terminals or eyes stumble
+// over: DEL, the C1 controls, marks that turn the direction of text.
+func plainJSON(text []byte) []byte {
+	var out bytes.Buffer
+	for _, r := range string(text) {
+		switch {
+		case r < utf8.RuneSelf && r != 0x7f, unicode.IsPrint(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			hi, lo := utf16.EncodeRune(r)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, hi, lo)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.Bytes()
+}
+
+func marshal(v any, indent string) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", indent)
+	err := enc.Encode(v)
+	return plainJSON(out.Bytes()), err
+}
+
+// print writes a result in the format asked for; people prints it for people.
+func (c *cli) print(v any, people func() error) error {
+	if c.format != "json" && c.format != "yaml" {
+		return people()
+	}
+	text, err := marshal(v, "  ")
+	if err == nil && c.format == "yaml" {
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err != nil {
+		return fmt.Errorf("print the answer: %w", err)
+	}
+	_, err = c.out.Write(text)
+	return err
+}
+
+// println writes one line of a result.
+func (c *cli) println(text string) error {
+	_, err := fmt.Fprintln(c.out, visible(text))
+	return err
+}
+
+// table writes aligned columns; with --quiet the first column alone. Cells are
+// made visible here, and empty ones a dash, so that columns can be counted.
 func (c *cli) table(header []string, rows [][]string) error {
 	w := tabwriter.NewWriter(c.out, 0, 0, 3, ' ', 0)
-	if !c.noHeaders {
-		fmt.Fprintln(w, strings.Join(header, "\t"))
-	}
-	for _, r := range rows {
-		for i := range r {
-			if r[i] = printable(r[i]); r[i] == "" {
-				r[i] = "-"
+	line := func(cells []string) {
+		if c.quiet {
+			cells = cells[:1]
+		}
+		shown := make([]string, len(cells))
+		for i, cell := range cells {
+			if shown[i] = visible(cell); cell == "" {
+				shown[i] = "-"
 			}
 		}
-		fmt.Fprintln(w, strings.Join(r, "\t"))
+		fmt.Fprintln(w, strings.Join(shown, "\t"))
+	}
+	if !c.noHeaders && !c.quiet {
+		line(header)
+	}
+	for _, r := range rows {
+		line(r)
 	}
 	return w.Flush()
 }
 
-func (c *cli) clusterTable(cs []api.Cluster) error {
-	header := []string{"NAME", "STATE", "OWNER", "AGE", "VERDICT", "REASON", "DUE"}
-	if c.format == "wide" {
-		header = append(header, "NODES", "LEASE", "KUBECONFIG")
+// fields writes what is known of one thing, a line each; lines without a value
+// are left out.
+func (c *cli) fields(pairs ...string) error {
+	w := tabwriter.NewWriter(c.out, 0, 0, 3, ' ', 0)
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			fmt.Fprintf(w, "%s:\t%s\n", pairs[i], visible(pairs[i+1]))
+		}
 	}
-	var rows [][]string
-	for _, k := range cs {
-		state := k.State
-		switch {
-		case k.Hold != nil:
-			state += ",held"
-		case k.Stuck:
-			state += ",stuck"
-		}
-		reason := k.Reason
-		if k.State == "closed" {
-			reason = k.CloseReason
-		}
-		row := []string{k.Name, state, k.Owner, age(k.RegisteredAt), k.Verdict, reason, until(k.Due)}
-		if c.format == "wide" {
-			row = append(row, strconv.Itoa(len(k.Nodes)), k.Lease, k.Kubeconfig)
-		}
-		rows = append(rows, row)
-	}
-	return c.table(header, rows)
+	return w.Flush()
 }
 
-func (c *cli) decisionTable(ds []api.Decision) error {
-	var rows [][]string
-	for _, d := range ds {
-		verdict := d.Verdict
-		if d.Would != "" {
-			verdict += " (would " + d.Would + ")"
-		}
-		name := d.Name
-		if d.File != "" {
-			name += " in " + d.File
-		}
-		rows = append(rows, []string{name, verdict, d.Reason, until(d.Due), strconv.Itoa(len(d.Nodes))})
-	}
-	return c.table([]string{"NAME", "VERDICT", "REASON", "DUE", "NODES"}, rows)
-}
-
-func (c *cli) passTable(p api.Pass) error {
-	if err := c.decisionTable(p.Decisions); err != nil {
-		return err
-	}
-	for _, r := range p.Results {
-		if r.OK {
-			c.note("%s: done", r.Name)
-		}
-	}
-	return nil
-}
-
-func (c *cli) eventLine(e api.Event) error {
-	fields := []string{e.At.Format(time.RFC3339), e.Kind}
-	for _, f := range []string{e.Name, e.Actor, e.Reason, e.Detail} {
-		if f != "" {
-			fields = append(fields, printable(f))
-		}
-	}
-	_, err := fmt.Fprintln(c.out, strings.Join(fields, "  "))
-	return err
-}
-
-func age(t time.Time) string {
+// moment is a time as programs may read it, empty when it is not set.
+func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return short(time.Since(t))
+	return t.UTC().Format(time.RFC3339)
 }
 
-func until(t time.Time) string {
-	switch d := time.Until(t); {
-	case t.IsZero():
+// when is a time as seen from now: "in 1h30m", "5m ago".
+func (c *cli) when(t time.Time) string {
+	if t.IsZero() {
 		return ""
-	case d <= 0:
-		return "now"
-	default:
-		return "in " + short(d)
 	}
+	if d := t.Sub(c.now()); d > 0 {
+		return "in " + rough(d)
+	}
+	return rough(c.now().Sub(t)) + " ago"
 }
 
-// short is a duration as kubectl writes ages.
-func short(d time.Duration) string {
+// due is when, for what is overdue already.
+func (c *cli) due(t time.Time) string {
+	if !t.IsZero() && !t.After(c.now()) {
+		return "now"
+	}
+	return c.when(t)
+}
+
+// both is a time as programs and as people read it.
+func (c *cli) both(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return moment(t) + " (" + c.when(t) + ")"
+}
+
+// rough is a duration in its two largest units.
+func rough(d time.Duration) string {
 	switch {
-	case d < 2*time.Minute:
+	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", int(d.Minutes()), int(d.Seconds())%60)
 	case d < 48*time.Hour:
 		return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
 	}
-	return fmt.Sprintf("%dd", int(d.Hours())/24)
+	return fmt.Sprintf("%dd%dh", int(d.Hours())/24, int(d.Hours())%24)
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,38 +24,57 @@ import (
 	"github.com/testbed-janitor/janitor/internal/store"
 )
 
-// stopLimit bounds how long clients are waited for at the end.
-const stopLimit = 10 * time.Second
+// shutdownLimit bounds how long clients are waited for at the end. All that
+// wait for something have their answer by then.
+const shutdownLimit = 15 * time.Second
 
 func (c *cli) serveCommand() *cobra.Command {
 	var path string
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the service", Args: none,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			flags := map[string]string{}
-			if f := cmd.Flags().Lookup("socket"); f != nil && f.Changed {
-				flags["socket"] = c.socket
-			}
-			cfg, err := c.load(path, flags)
-			if err != nil {
-				return err
-			}
-			log := slog.New(slog.NewTextHandler(c.err, nil))
-			for _, w := range cfg.Warnings {
-				log.Warn("configuration", "warning", w)
-			}
-			return serve(cmd.Context(), cfg, func() (*config.Config, error) { return c.load(path, flags) }, log)
+			load := func() (*config.Config, error) { return c.load(path) }
+			return serve(cmd.Context(), load, c.logger(c.err))
 		},
 	}
-	cmd.Flags().StringVar(&path, "config", "", "the configuration; default: "+config.DefaultPath)
+	cmd.Flags().StringVar(&path, "config", "", "the configuration (default "+config.DefaultPath+")")
 	return cmd
 }
 
-// serve is the whole service, built in one place. It returns when ctx ends, or
-// with an error when it cannot start or go on.
-func serve(ctx context.Context, cfg *config.Config, reload func() (*config.Config, error), log *slog.Logger) (err error) {
-	set := &settings{}
-	set.now.Store(cfg)
+// logger writes for people and for the journal, which has the time itself.
+func (c *cli) logger(w io.Writer) *slog.Logger {
+	var opt slog.HandlerOptions
+	if c.env["JOURNAL_STREAM"] != "" {
+		opt.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
+			if len(groups) == 0 && a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}
+	}
+	return slog.New(slog.NewTextHandler(w, &opt))
+}
+
+// serve is the whole service: everything is built here, in the order in which
+// one needs the other, and ended in the opposite one. It returns when ctx ends,
+// or an error when it cannot start or not go on. That no Docker engine answers
+// is neither: it serves, waits, and says so.
+func serve(ctx context.Context, load func() (*config.Config, error), log *slog.Logger) (err error) {
+	hup := make(chan os.Signal, 1) // at first: until then the signal would kill
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+
+	cfg, err := load()
+	if err != nil {
+		return err
+	}
+	for _, w := range cfg.Warnings {
+		log.Warn("configuration", "warning", w)
+	}
+	set, err := newSettings(cfg)
+	if err != nil {
+		return err
+	}
 
 	db, err := store.Open(ctx, cfg.Database)
 	if err != nil {
@@ -61,102 +83,83 @@ func serve(ctx context.Context, cfg *config.Config, reload func() (*config.Confi
 	defer func() { err = errors.Join(err, db.Close()) }()
 	clock, err := openClock(ctx, db)
 	if err != nil {
-		return err
+		return fmt.Errorf("database %s: %w", cfg.Database, err)
 	}
 	db.SetClock(clock.Now)
-	if err := db.Start(ctx, clock.Now()); err != nil {
-		return err
-	}
 
 	docker, err := engine.Open(cfg.DockerHost)
 	if err != nil {
 		return err
 	}
 	defer docker.Close()
+	interval := func() time.Duration { return set.interval(clock.Wall()) }
 	boot := clock.Saved().Boot
-	world := &host.World{Engine: docker, Boot: boot, Interval: set.interval, Kubeconfigs: set.kubeconfigs}
-	loop := reaper.New(db, world, reaper.Options{
-		Policy: set.policy, Schedule: set, Clock: clock.Now, Workers: cfg.Reap.Workers, Timeout: cfg.Reap.Timeout,
-		Log: log, Progress: func() { _, _ = daemon.SdNotify(false, daemon.SdNotifyWatchdog) },
-	})
+	world := &host.World{Engine: docker, Boot: boot, Interval: interval, Kubeconfigs: set.kubeconfigs}
 
-	svc := &service{set: set, db: db, engine: docker, loop: loop, clock: clock}
-	server := api.New(storeCalls{db}, loopCalls{loop}, api.Options{
-		Policy: set.policy, Clock: clock.Now, Interval: set.interval, Boot: boot, Version: version, IsAdmin: set.isAdmin,
-		Status: svc.status, Metrics: svc.metrics(), Log: log,
+	svc := &service{set: set, db: db, clock: clock, engine: docker, log: log}
+	loop := reaper.New(db, world, reaper.Options{
+		Policy: set.policy, Schedule: set, Clock: clock.Now,
+		Workers: cfg.Reap.Workers, Timeout: cfg.Reap.Timeout, Log: log,
+		Progress: func() { svc.notify(daemon.SdNotifyWatchdog) },
+	})
+	svc.loop = loop
+
+	server := api.New(memory{db}, looping{loop}, api.Options{
+		Policy: set.policy, Clock: clock.Now, Interval: interval, Boot: boot, Version: version,
+		IsAdmin: set.isAdmin, Status: svc.status, Metrics: newMetrics(svc), Log: log,
 	}).HTTP()
 	listener, err := api.Listen(cfg.Socket)
 	if err != nil {
 		return err
 	}
+	defer listener.Close()
+	if err := db.Start(ctx, clock.Now()); err != nil {
+		return fmt.Errorf("database %s: %w", cfg.Database, err)
+	}
 
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	tasks := newTasks(stop)
-	tasks.run(func() error { return loop.Run(running) })
-	tasks.run(func() error { svc.watchEngine(running); return nil })
-	tasks.run(func() error { svc.keepClock(running, log); return nil })
-	tasks.run(func() error { svc.reloads(running, reload, log); return nil })
+	var tasks sync.WaitGroup
+	tasks.Go(func() { _ = loop.Run(running) }) // its error is always nil
+	tasks.Go(func() { svc.watchEngine(running) })
+	tasks.Go(func() { svc.keep(running) })
+	tasks.Go(func() { svc.reloads(running, hup, load) })
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	go func() { served <- server.Serve(listener); stop() }()
+	svc.notify(daemon.SdNotifyReady)
 	log.Info("serving", "version", version, "socket", cfg.Socket, "database", cfg.Database, "docker_host", docker.Host())
 
-	select {
-	case <-running.Done():
-	case err = <-served:
-		err = fmt.Errorf("socket: %w", err)
-	}
-	// In this order: no new passes, the step that is under way ends, waiting
-	// clients get an answer, and then nobody needs the store any more.
-	_, _ = daemon.SdNotify(false, daemon.SdNotifyStopping)
+	<-running.Done()
+	svc.notify(daemon.SdNotifyStopping)
 	stop()
-	err = errors.Join(err, tasks.wait())
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	tasks.Wait() // the step under way ends, and nothing new begins
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownLimit)
 	defer cancel()
-	if e := server.Shutdown(end); e != nil {
-		log.Warn("clients were cut off", "error", e)
+	if err := server.Shutdown(end); err != nil { // who waits is answered
+		log.Warn("clients are cut off", "error", err)
+		server.Close()
 	}
-	saved := clock.Saved()
-	return errors.Join(err, db.SaveClock(end, saved.Boot, saved.Base, saved.Last))
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return errors.Join(fmt.Errorf("socket %s: %w", cfg.Socket, err), svc.saveClock(ctx))
+	}
+	log.Info("stopped")
+	return svc.saveClock(ctx)
 }
 
-// openClock goes on from where the clock was saved, and saves it before
+// openClock goes on from where the clock was saved, and saves that before
 // anything has an instant of it.
 func openClock(ctx context.Context, db *store.Store) (*host.BootClock, error) {
 	boot, base, last, err := db.Clock(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read the clock: %w", err)
 	}
 	clock, err := host.OpenClock(host.SavedClock{Boot: boot, Base: base, Last: last})
 	if err != nil {
 		return nil, err
 	}
 	saved := clock.Saved()
-	return clock, db.SaveClock(ctx, saved.Boot, saved.Base, saved.Last)
-}
-
-// reloads reads the configuration anew on SIGHUP. A bad one changes nothing.
-func (s *service) reloads(ctx context.Context, load func() (*config.Config, error), log *slog.Logger) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-hup:
-		}
-		_, _ = daemon.SdNotify(false, daemon.SdNotifyReloading)
-		next, err := load()
-		if err != nil {
-			log.Error("the configuration was not reloaded; the old one stays in force", "error", err)
-		} else {
-			applied, restart := config.Reload(s.set.now.Load(), next)
-			s.set.now.Store(next)
-			log.Info("reloaded", "applied", applied, "need_restart", restart)
-			s.loop.Poke()
-		}
-		_, _ = daemon.SdNotify(false, daemon.SdNotifyReady)
+	if err := db.SaveClock(ctx, saved.Boot, saved.Base, saved.Last); err != nil {
+		return nil, fmt.Errorf("save the clock: %w", err)
 	}
+	return clock, nil
 }
