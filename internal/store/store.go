@@ -67,7 +67,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		return nil, fmt.Errorf("database %s: %w", path, ErrLocked)
 	}
 	if err := s.open(ctx); err != nil {
-		s.shut()
+		_ = s.shut() // the first error is the one to tell
 		return nil, fmt.Errorf("database %s: %w", path, err)
 	}
 	go s.writer()
@@ -141,8 +141,7 @@ func (s *Store) Close() error {
 		close(s.closed)
 		done := &job{stop: true, reply: make(chan error, 1)}
 		s.jobs <- done
-		<-done.reply
-		err = s.shut()
+		err = errors.Join(<-done.reply, s.shut())
 	})
 	return err
 }
