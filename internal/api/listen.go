@@ -60,9 +60,28 @@ func listenAt(path string) (net.Listener, error) {
 	case len(path) > maxSocketPath:
 		return nil, fmt.Errorf("socket %q: the path has %d bytes; unix sockets take at most %d; choose a shorter one", path, len(path), maxSocketPath)
 	}
-	if err := clear(path); err != nil {
+	if err := clearStale(path); err != nil {
 		return nil, err
 	}
+	u, err := bind(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, socketMode); err != nil { // what the umask took
+		u.Close()
+		os.Remove(path)
+		return nil, fmt.Errorf("socket %q: %w", path, err)
+	}
+	made, err := os.Lstat(path)
+	if err != nil {
+		u.Close()
+		return nil, fmt.Errorf("socket %q: %w", path, err)
+	}
+	return &ownSocket{UnixListener: u, path: path, made: made}, nil
+}
+
+// bind makes the socket file, with what the umask leaves of its mode.
+func bind(path string) (*net.UnixListener, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		// The file gets the mode that the socket has when it is bound, less the
 		// umask: so at no moment may more connect than in the end.
@@ -81,21 +100,11 @@ func listenAt(path string) (net.Listener, error) {
 	}
 	u := l.(*net.UnixListener)
 	u.SetUnlinkOnClose(false)
-	if err := os.Chmod(path, socketMode); err != nil { // what the umask took
-		u.Close()
-		os.Remove(path)
-		return nil, fmt.Errorf("socket %q: %w", path, err)
-	}
-	made, err := os.Lstat(path)
-	if err != nil {
-		u.Close()
-		return nil, fmt.Errorf("socket %q: %w", path, err)
-	}
-	return &ownSocket{UnixListener: u, path: path, made: made}, nil
+	return u, nil
 }
 
-// clear removes a socket that its process left behind.
-func clear(path string) error {
+// clearStale removes a socket that its process left behind.
+func clearStale(path string) error {
 	is, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -57,7 +57,8 @@ func New(store Store, loop Loop, opt Options) *Server {
 func (s *Server) HTTP() *http.Server {
 	h := &http.Server{
 		Handler: s, ConnContext: ConnContext,
-		ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		DisableGeneralOptionsHandler: true, // it would answer "OPTIONS *" to anybody
+		ReadHeaderTimeout:            headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what clients do wrong before they are clients
 	}
 	h.RegisterOnShutdown(s.Drain)
