@@ -68,13 +68,13 @@ func listenAt(path string) (net.Listener, error) {
 		return nil, err
 	}
 	if err := os.Chmod(path, socketMode); err != nil { // what the umask took
-		u.Close()
+		_ = u.Close()
 		os.Remove(path)
 		return nil, fmt.Errorf("socket %q: %w", path, err)
 	}
 	made, err := os.Lstat(path)
 	if err != nil {
-		u.Close()
+		_ = u.Close()
 		return nil, fmt.Errorf("socket %q: %w", path, err)
 	}
 	return &ownSocket{UnixListener: u, path: path, made: made}, nil
