@@ -91,7 +91,7 @@ func serve(ctx context.Context, load func() (*config.Config, error), log *slog.L
 	if err != nil {
 		return err
 	}
-	defer docker.Close()
+	defer func() { _ = docker.Close() }()
 	interval := func() time.Duration { return set.interval(clock.Wall()) }
 	boot := clock.Saved().Boot
 	world := &host.World{Engine: docker, Boot: boot, Interval: interval, Kubeconfigs: set.kubeconfigs}
