@@ -59,7 +59,8 @@ func (s *Server) readFields(w http.ResponseWriter, r *http.Request, known map[st
 		}
 		return fields{}, refuse(codeMalformed, "the body ended early")
 	}
-	// A deadline that passed while a call waits would end the call.
+	// net/http reads on, to notice who hangs up. A deadline that passes while a
+	// call waits would look like that.
 	_ = control.SetReadDeadline(time.Time{})
 	return parseFields(r.Header.Get("Content-Type"), body, known)
 }

@@ -20,7 +20,8 @@ type loop struct {
 	pokes    int
 	onPoke   func()
 	passErr  error
-	hang     bool // Pass waits for its context
+	hang     bool          // Pass waits for its context
+	slow     time.Duration // of a removal, and of Pass
 	applied  []inventory.Decision
 	operator string
 	status   LoopStatus
@@ -69,6 +70,7 @@ func (l *loop) pass() {
 			if err != nil {
 				continue
 			}
+			time.Sleep(l.slow)
 			l.fall(c.Cluster.Captured...)
 			l.b.mem.Change(ctx, d.Name, "", func(r inventory.Records) (inventory.Change, error) {
 				return inventory.FinishReap(r, d.Name, c.Cluster.ID, nil, l.b.clock())
@@ -96,6 +98,11 @@ func (l *loop) Poke() {
 func (l *loop) Pass(ctx context.Context) (Report, error) {
 	if l.hang {
 		<-ctx.Done()
+		return Report{}, ctx.Err()
+	}
+	select {
+	case <-time.After(l.slow):
+	case <-ctx.Done():
 		return Report{}, ctx.Err()
 	}
 	ds, _ := l.Plan(ctx)

@@ -119,7 +119,6 @@ func (s *Server) take(ctx context.Context, reg inventory.Registration, wait time
 			// owner is silent and nothing of it stands. One look, then the rule again.
 			mayLook = false
 			if standing, lookErr := s.loop.Look(ctx, reg.Name); lookErr == nil {
-				changed = s.store.Changed() // the look itself may be a commit
 				looked := reg
 				looked.Looked, looked.Standing = true, standing
 				change, err = s.tryRegister(ctx, looked)

@@ -119,6 +119,10 @@ func TestWaitOutlivesBodyTime(t *testing.T) {
 	if e, ok := errors.AsType[*Error](err); !ok || e.Status != 504 {
 		t.Errorf("%v", err)
 	}
+	b.loop.slow = 400 * time.Millisecond
+	if _, err := c.Pass(t.Context()); err != nil { // a call without a body
+		t.Error(err)
+	}
 }
 
 // Shutdown answers who waits, ends streams and lets the rest finish.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,6 +128,48 @@ func TestWaiterHangsUp(t *testing.T) {
 		b.loop.pass()
 		if row := b.row("e2e"); row.Owner != "a" || row.State != inventory.Closed {
 			t.Errorf("%+v", row)
+		}
+	})
+}
+
+// A replace waits for its own removal without being asked to, and replaces
+// once: what its owner registered meanwhile it takes for a repeat.
+func TestReplaceWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBed(t)
+		old := b.post("/v1/clusters", "name", "e2e", "owner", "o").is(201).cluster()
+		b.loop.stand("e2e", "c1")
+		b.loop.sight()
+		b.loop.slow = 7 * time.Second
+		var once sync.Once
+		var next Cluster
+		b.loop.onPoke = func() {
+			once.Do(func() {
+				b.loop.pass()
+				next = b.post("/v1/clusters", "name", "e2e", "owner", "o").is(201).cluster()
+			})
+		}
+		c := b.post("/v1/clusters", "name", "e2e", "owner", "o", "on_occupied", "replace").is(200).cluster()
+		if !c.Repeated || c.Lease != next.Lease || c.Lease == old.Lease || b.loop.pokes != 1 {
+			t.Errorf("%+v after %+v and %d pokes", c, next, b.loop.pokes)
+		}
+
+		b.loop.stand("e2e", "c2")
+		b.loop.sight()
+		b.loop.onPoke = func() { go b.loop.pass() }
+		began := time.Now()
+		c = b.post("/v1/clusters", "name", "e2e", "owner", "o", "on_occupied", "replace").is(201).cluster()
+		if took := time.Since(began); took != 7*time.Second || c.Lease == next.Lease {
+			t.Errorf("after %s: %+v", took, c)
+		}
+
+		b.loop.stand("e2e", "c3")
+		b.loop.sight()
+		b.loop.onPoke = nil // nobody removes it
+		began = time.Now()
+		b.post("/v1/clusters", "name", "e2e", "owner", "o", "on_occupied", "replace").refused(504, "timeout")
+		if took := time.Since(began); took != replaceTime {
+			t.Errorf("it gave up after %s", took)
 		}
 	})
 }
