@@ -154,7 +154,7 @@ func TestChangedIsClosedAtACommit(t *testing.T) {
 // looked keeps the call's word, and so do its containers; the rest is stored.
 func TestSaveSightLeavesWhatChanged(t *testing.T) {
 	s := open(t)
-	for _, name := range []string{"changed", "closed", "quiet"} {
+	for _, name := range []string{"changed", "closed", "exchanged", "quiet"} {
 		k := inventory.Container{ID: "id-" + name, Cluster: name, State: "running", First: stamp(1), Last: stamp(1)}
 		c := inventory.Change{Rows: []inventory.Cluster{row(name)}, Containers: []inventory.Container{k}}
 		_, err := s.Change(t.Context(), name, "", func(inventory.Records) (inventory.Change, error) { return c, nil })
@@ -181,7 +181,7 @@ func TestSaveSightLeavesWhatChanged(t *testing.T) {
 		switch c.Name {
 		case "changed":
 			c.Version, c.Job = c.Version+1, "renewed"
-		case "closed":
+		case "closed", "exchanged":
 			c.Version, c.State, c.Ended = c.Version+1, inventory.Closed, stamp(90)
 		default:
 			continue
@@ -192,6 +192,7 @@ func TestSaveSightLeavesWhatChanged(t *testing.T) {
 		must(t, err)
 	}
 	registered := add(t, s, row("late"))
+	exchanged := add(t, s, row("exchanged")) // another row, of the version that was read
 	must(t, s.SaveSight(t.Context(), before, seen))
 
 	got := map[string]inventory.Cluster{}
@@ -205,6 +206,7 @@ func TestSaveSightLeavesWhatChanged(t *testing.T) {
 		t.Errorf("the closed row lives again: %+v", c)
 	}
 	same(t, "registered meanwhile", got["late"], registered)
+	same(t, "closed and registered anew", got["exchanged"], exchanged)
 	same(t, "a quiet row's sighting", got["quiet"].LastSeen, stamp(100))
 	if c := got["found"]; c.ID == 0 || c.Origin != inventory.Found {
 		t.Errorf("the found row is %+v", c)

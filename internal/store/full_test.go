@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,7 @@ func TestAFullDisk(t *testing.T) {
 	now := stamp(1000)
 	s.SetClock(func() inventory.Stamp { return now })
 	must(t, s.Start(t.Context(), now))
+	before := records(t, s) // of a pass that looks meanwhile
 	now = stamp(2000)
 
 	filler, err := os.Create(filepath.Join(dir, "filler"))
@@ -62,6 +64,19 @@ func TestAFullDisk(t *testing.T) {
 	if !isCode(refused, inventory.CodeStorage) {
 		t.Fatalf("a full disk is answered with %v, want a Problem with the code %q", refused, inventory.CodeStorage)
 	}
+	// One that is refused ends the transaction of all that wait with it: each is
+	// told of the disk.
+	var callers sync.WaitGroup
+	for i := range 20 {
+		callers.Go(func() {
+			c := row(fmt.Sprintf("together%d", i))
+			c.URL = strings.Repeat("x", 4096)
+			if _, err := s.Change(t.Context(), c.Name, "", put(c)); !isCode(err, inventory.CodeStorage) {
+				t.Errorf("a full disk is answered with %v", err)
+			}
+		})
+	}
+	callers.Wait()
 	recs := records(t, s)
 	if len(recs.Clusters) != len(answered) {
 		t.Errorf("%d rows are readable, %d were answered", len(recs.Clusters), len(answered))
@@ -74,7 +89,6 @@ func TestAFullDisk(t *testing.T) {
 	must(t, os.Remove(filler.Name()))
 	now = stamp(3000)
 	add(t, s, row("space-again"))
-	before := records(t, s)
 	must(t, s.SaveSight(t.Context(), before, before))
 	s = reopen(t, s) // the gap is remembered
 	same(t, "heard from, after a restart", records(t, s).HeardFrom, inventory.Instant(2000))

@@ -101,7 +101,8 @@ func savepoint(ctx context.Context, tx *sql.Tx, run func(context.Context, *sql.T
 	}
 	if refused = run(ctx, tx); refused != nil {
 		if _, err := tx.ExecContext(ctx, "ROLLBACK TO job"); err != nil {
-			// A full disk ends the whole transaction, and with it the savepoint.
+			// A full disk may end the whole transaction, and with it the savepoint
+			// (SQLite's "Response To Errors Within A Transaction").
 			// The others of the batch are told why, not that it is missing.
 			return refused, errors.Join(refused, err)
 		}
