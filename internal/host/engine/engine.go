@@ -43,8 +43,8 @@ const (
 // balancer in front of several.
 const apiServerPort = 6443
 
-// Limits for calls whose context has no deadline. An engine may accept a
-// connection and never answer.
+// Limits for calls whose context has no deadline, and for the beginning of an
+// event stream. An engine may accept a connection and never answer.
 const (
 	callLimit   = 30 * time.Second
 	removeLimit = 2 * time.Minute
@@ -53,7 +53,8 @@ const (
 // Engine is one Docker Engine. It is safe for use by several goroutines, and
 // need not be there when it is opened.
 type Engine struct {
-	host string
+	host              string
+	calling, removing time.Duration // callLimit and removeLimit
 
 	// clients holds the client whose API version is negotiated, nil before
 	// that. Taking it is the lock: unlike a mutex it can be waited for with a
@@ -67,7 +68,10 @@ type Engine struct {
 // unix:///var/run/docker.sock. It connects to nothing yet; the error is about
 // host.
 func Open(host string) (*Engine, error) {
-	e := &Engine{host: cmp.Or(host, os.Getenv(client.EnvOverrideHost), client.DefaultDockerHost), clients: make(chan *client.Client, 1)}
+	e := &Engine{
+		host:    cmp.Or(host, os.Getenv(client.EnvOverrideHost), client.DefaultDockerHost),
+		calling: callLimit, removing: removeLimit, clients: make(chan *client.Client, 1),
+	}
 	if scheme, rest, _ := strings.Cut(e.host, "://"); scheme != "unix" && scheme != "tcp" || rest == "" {
 		return nil, fmt.Errorf("docker host %q: only unix://PATH and tcp://HOST:PORT can be used", e.host)
 	}
@@ -173,7 +177,7 @@ func (e *Engine) drop(c *client.Client) {
 
 // Version is the engine's version, such as 20.10.24.
 func (e *Engine) Version(ctx context.Context) (version string, err error) {
-	err = e.do(ctx, callLimit, "ask for the version", func(ctx context.Context, c *client.Client) error {
+	err = e.do(ctx, e.calling, "ask for the version", func(ctx context.Context, c *client.Client) error {
 		v, err := c.ServerVersion(ctx)
 		version = v.Version
 		return err
@@ -191,7 +195,7 @@ func (e *Engine) List(ctx context.Context, name string) ([]inventory.Seen, error
 		filter += "=" + name
 	}
 	var list []container.Summary
-	err := e.do(ctx, callLimit, "list containers", func(ctx context.Context, c *client.Client) (err error) {
+	err := e.do(ctx, e.calling, "list containers", func(ctx context.Context, c *client.Client) (err error) {
 		list, err = c.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg("label", filter))})
 		if err == nil && list == nil {
 			err = errors.New("the answer is no list")
@@ -253,7 +257,7 @@ func (e *Engine) Remove(ctx context.Context, id string) error {
 	if !fullID(id) {
 		return fmt.Errorf("remove container %.80q: refused, not a full ID of 64 hexadecimal digits", id)
 	}
-	return e.do(ctx, removeLimit, "remove container "+id[:12], func(ctx context.Context, c *client.Client) error {
+	return e.do(ctx, e.removing, "remove container "+id[:12], func(ctx context.Context, c *client.Client) error {
 		err := c.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		if noSuch("container", err) || inProgress(err) {
 			return nil
@@ -268,7 +272,7 @@ func (e *Engine) Exists(ctx context.Context, id string) (exists bool, err error)
 	if !fullID(id) {
 		return false, fmt.Errorf("look for container %.80q: refused, not a full ID of 64 hexadecimal digits", id)
 	}
-	err = e.do(ctx, callLimit, "look for container "+id[:12], func(ctx context.Context, c *client.Client) error {
+	err = e.do(ctx, e.calling, "look for container "+id[:12], func(ctx context.Context, c *client.Client) error {
 		got, err := c.ContainerInspect(ctx, id)
 		switch {
 		case noSuch("container", err):
@@ -291,7 +295,7 @@ func (e *Engine) RemoveVolume(ctx context.Context, name string) error {
 	if !fullID(name) {
 		return fmt.Errorf("remove volume %.80q: refused, not the name of an anonymous volume", name)
 	}
-	return e.do(ctx, callLimit, "remove volume "+name[:12], func(ctx context.Context, c *client.Client) error {
+	return e.do(ctx, e.calling, "remove volume "+name[:12], func(ctx context.Context, c *client.Client) error {
 		err := c.VolumeRemove(ctx, name, false)
 		if noSuch("volume", err) || inUse(err) {
 			return nil
@@ -310,7 +314,7 @@ func (e *Engine) Events(ctx context.Context, changed func()) error {
 	defer cancel(nil)
 	return e.do(ctx, 0, "listen to events", func(ctx context.Context, c *client.Client) error {
 		// The stream has no deadline, but its beginning has.
-		late := time.AfterFunc(callLimit, func() { cancel(context.DeadlineExceeded) })
+		late := time.AfterFunc(e.calling, func() { cancel(context.DeadlineExceeded) })
 		messages, failed := c.Events(ctx, events.ListOptions{Filters: filters.NewArgs(
 			filters.Arg("type", string(events.ContainerEventType)), filters.Arg("label", labelCluster),
 			filters.Arg("event", string(events.ActionCreate)), filters.Arg("event", string(events.ActionStart)),
