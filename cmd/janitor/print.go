@@ -12,7 +12,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"sigs.k8s.io/yaml"
+	"go.yaml.in/yaml/v3"
 )
 
 // Clients of the socket choose owners, URLs, labels and reasons. On a terminal
@@ -62,13 +62,36 @@ func (c *cli) print(v any, people func() error) error {
 	}
 	text, err := marshal(v, "  ")
 	if err == nil && c.format == "yaml" {
-		text, err = yaml.JSONToYAML(text)
+		text, err = yamlOf(text)
 	}
 	if err != nil {
 		return fmt.Errorf("print the answer: %w", err)
 	}
 	_, err = c.out.Write(text)
 	return err
+}
+
+// yamlOf writes JSON as YAML, with the fields in the same order.
+func yamlOf(text []byte) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, err
+	}
+	var plain func(n *yaml.Node)
+	plain = func(n *yaml.Node) {
+		if n.Style &^= yaml.FlowStyle; n.Kind == yaml.ScalarNode {
+			n.Style = 0 // quoted where it must be
+		}
+		for _, child := range n.Content {
+			plain(child)
+		}
+	}
+	plain(&doc)
+	var out bytes.Buffer
+	enc := yaml.NewEncoder(&out)
+	enc.SetIndent(2)
+	err := enc.Encode(&doc)
+	return out.Bytes(), err
 }
 
 // println writes one line of a result.
