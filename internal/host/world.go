@@ -24,8 +24,16 @@ type World struct {
 	// ~, globs and lists, as configured. It is asked for each look.
 	Kubeconfigs func() []string
 
+	// Owners are asked, all at the same time, what they know about the owners of
+	// leases. Each obeys its context.
+	Owners []Source
+
 	files files
 }
+
+// Source says by lease what it knows about owners. Of a lease that is missing
+// in its answer it has no opinion.
+type Source func(ctx context.Context, recs inventory.Records) map[string]inventory.Evidence
 
 // listLimit bounds the engine's list of everything.
 const listLimit = 20 * time.Second
@@ -33,19 +41,37 @@ const listLimit = 20 * time.Second
 // Observe looks at everything, at all sources at the same time and at each
 // within a limit of its own. It never fails: what could not be read says so.
 func (w *World) Observe(ctx context.Context, recs inventory.Records) inventory.Observation {
-	seen := inventory.Observation{Boot: w.Boot, Interval: w.Interval(), Evidence: map[string][]inventory.Evidence{}}
-	var contexts sync.WaitGroup
-	contexts.Go(func() { seen.Contexts, seen.Unread = w.files.observe(ctx, w.Kubeconfigs(), recs) })
+	seen := inventory.Observation{Boot: w.Boot, Interval: w.Interval()}
+	var others sync.WaitGroup
+	others.Go(func() { seen.Evidence = w.hearOwners(ctx, recs) })
+	others.Go(func() { seen.Contexts, seen.Unread = w.files.observe(ctx, w.Kubeconfigs(), recs) })
 	list, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()
 	containers, err := w.Engine.List(list, "")
-	contexts.Wait()
+	others.Wait()
 	if err != nil {
 		seen.Blind = err.Error()
 	}
 	seen.Containers = containers
 	w.listen(&seen)
 	return seen
+}
+
+// hearOwners asks all sources. What each says stays in the order of the sources.
+func (w *World) hearOwners(ctx context.Context, recs inventory.Records) map[string][]inventory.Evidence {
+	answers := make([]map[string]inventory.Evidence, len(w.Owners))
+	var all sync.WaitGroup
+	for i, ask := range w.Owners {
+		all.Go(func() { answers[i] = ask(ctx, recs) })
+	}
+	all.Wait()
+	heard := map[string][]inventory.Evidence{}
+	for _, said := range answers {
+		for lease, word := range said {
+			heard[lease] = append(heard[lease], word)
+		}
+	}
+	return heard
 }
 
 // listen notes where somebody listens. Behind a server that a running node

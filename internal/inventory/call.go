@@ -43,6 +43,7 @@ type Registration struct {
 	Labels                                           map[string]string
 	TTL                                              time.Duration
 	OnOccupied                                       OnOccupied
+	Process                                          *Process // that the caller is, or descends from
 	Caller                                           Caller
 	Boot                                             string
 	NewLease                                         string // the id to give, made by the caller of Register
@@ -72,7 +73,7 @@ type Claim struct {
 	Reason       string
 }
 
-// Event is one line of the append-only history. Kind is one of registered,
+// Event is one line of the append-only history. Kind is one of registered, session,
 // repeated, renewed, released, yielded, adopted, replaced, found, held,
 // unheld, hold-ended, reap-begun, reap-failed, reaped, closed, foreign,
 // context-forgotten, clock-step, brake, started, blind.

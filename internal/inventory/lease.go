@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -138,7 +139,7 @@ func open(p Policy, r Registration, now Stamp, c Change, hold *Hold) Change {
 	row := Cluster{
 		Version: 1, Name: r.Name, Lease: r.NewLease, State: Active, Origin: Registered,
 		Owner: r.Owner, Job: r.Job, Build: r.Build, URL: r.URL,
-		UID: r.Caller.UID, GID: r.Caller.GID, PID: r.Caller.PID, Marker: r.Marker,
+		UID: r.Caller.UID, GID: r.Caller.GID, PID: r.Caller.PID, Process: r.Process, Marker: r.Marker,
 		Kubeconfig: r.Kubeconfig, Labels: maps.Clone(r.Labels), Boot: r.Boot,
 		Registered: now, Cap: now.At.Add(limit), Heard: now.At, Hold: hold,
 	}
@@ -163,6 +164,9 @@ func repeat(p Policy, row Cluster, r Registration, now Stamp) Change {
 	}
 	row.extend(ttl, now)
 	row.Heard = now.At
+	// A later step of the job may be another process.
+	row.Process = cmp.Or(r.Process, row.Process)
+	row.Marker = cmp.Or(r.Marker, row.Marker)
 	row.Version++
 	return Change{Rows: []Cluster{row}, Cluster: row, Repeated: true, Events: []Event{row.event("repeated", r.Caller, now, "")}}
 }

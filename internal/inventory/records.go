@@ -42,6 +42,7 @@ type Cluster struct {
 	URL        string
 	UID, GID   uint32 // of the registration, as the kernel vouches for them
 	PID        int    // of the registering peer, for display; no evidence
+	Process    *Process
 	Marker     string
 	Kubeconfig string
 	Labels     map[string]string
@@ -75,6 +76,14 @@ type Cluster struct {
 	Ended       Stamp
 	CloseReason Reason
 	Warnings    []string
+}
+
+// Process is one that an owner named as its own. While it runs its owner is
+// alive; that it does not proves nothing.
+type Process struct {
+	PID   int
+	Start uint64 // in clock ticks after the boot (proc_pid_stat(5)): a pid is used again, not with this
+	Boot  string
 }
 
 // Hold is an operator's "do not touch", always with an end.

@@ -210,11 +210,12 @@ func (s *Store) Change(ctx context.Context, name, lease string, rule func(invent
 		if err != nil {
 			return err
 		}
-		// The live row, the last closed one of the name, and the claimed one.
+		// The live row, the last closed one of the name, and the claimed one. A
+		// session claims by lease alone.
 		recs.Clusters, err = bodies[inventory.Cluster](ctx, tx, `SELECT body FROM clusters WHERE id IN (
 			SELECT id FROM clusters WHERE name = ?1 AND state <> 'closed'
 			UNION SELECT max(id) FROM clusters WHERE name = ?1 AND state = 'closed'
-			UNION SELECT id FROM clusters WHERE ?2 <> '' AND lease = ?2 AND name = ?1) ORDER BY id DESC`, name, lease)
+			UNION SELECT id FROM clusters WHERE ?2 <> '' AND lease = ?2 AND ?1 IN (name, '')) ORDER BY id DESC`, name, lease)
 		if err != nil {
 			return err
 		}

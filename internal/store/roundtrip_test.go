@@ -43,7 +43,7 @@ func fill(t testing.TB, v reflect.Value, n *int64) {
 		v.SetBool(true)
 	case reflect.Int, reflect.Int64:
 		v.SetInt(*n)
-	case reflect.Uint32:
+	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(*n))
 	default:
 		t.Fatalf("nobody knows how to fill a %s", v.Type())
